@@ -1,0 +1,1 @@
+"""Painters of the example style pictures; run ``make_styles.py``."""

@@ -1,0 +1,157 @@
+"""The frozen model: images to latents and back, and one prediction of the U-Net."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..core.ddim import PREDICTION_TYPES, Schedule, cumulative_alphas, make_schedule
+from ..job import InputError
+from .instrument import StopForward
+from .sites import Site, sites_for
+
+
+class Autoencoder(Protocol):
+    """encode: image (b, 3, h, w) in [-1, 1] -> scaled latent (b, c, h/8, w/8); decode: back."""
+
+    def encode(self, image: Tensor) -> Tensor: ...
+    def decode(self, latent: Tensor) -> Tensor: ...
+    def state_dict(self) -> Mapping[str, Tensor]: ...
+
+
+class KLAutoencoder(nn.Module):
+    """A diffusers AutoencoderKL: the posterior *mean*, times the scaling factor, so that a run has no randomness."""
+
+    def __init__(self, vae: Any):
+        super().__init__()
+        self.vae = vae
+        self.scaling_factor = float(vae.config.scaling_factor)
+
+    def encode(self, image: Tensor) -> Tensor:
+        return self.vae.encode(image).latent_dist.mean * self.scaling_factor
+
+    def decode(self, latent: Tensor) -> Tensor:
+        return self.vae.decode(latent / self.scaling_factor).sample
+
+
+@dataclass
+class Backbone:
+    """A U-Net, its autoencoder, its noise schedule and its embedding of the empty prompt, on one device.
+
+    defaults: settings and method options this model works best with, where they differ from the paper's.
+    """
+
+    name: str
+    unet: Any
+    autoencoder: Autoencoder
+    scheduler: Any
+    empty_prompt: Tensor
+    defaults: dict[str, Any] = field(default_factory=dict)
+    trusted: bool = False
+
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        return sites_for(self.unet)
+
+    @property
+    def device(self) -> torch.device:
+        return self.empty_prompt.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.empty_prompt.dtype
+
+    @cached_property
+    def stride(self) -> int:
+        """Picture sides must be multiples of this: the autoencoder's 8 times the U-Net's 2 per level but the last."""
+        return self.latent_stride * 2 ** (len(self.unet.config.block_out_channels) - 1)
+
+    @cached_property
+    def latent_stride(self) -> int:
+        """Pixels per latent cell along each side."""
+        vae = getattr(self.autoencoder, "vae", None)
+        if vae is not None:
+            return 2 ** (len(vae.config.block_out_channels) - 1)
+        return int(self.autoencoder.patch)  # type: ignore[attr-defined]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over configs and weights, 16 hex digits: two models with one fingerprint make the same pictures."""
+        digest = hashlib.sha256()
+        for config in (self.unet.config, self.scheduler.config):
+            plain = {k: v for k, v in sorted(dict(config).items()) if not k.startswith("_")}
+            digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
+        parts = {"unet": self.unet.state_dict(), "autoencoder": self.autoencoder.state_dict()}
+        for part, weights in parts.items():
+            for key, value in sorted(weights.items()):
+                digest.update(f"{part}.{key}{tuple(value.shape)}{value.dtype}".encode())
+                digest.update(value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy())
+        digest.update(self.empty_prompt.detach().float().cpu().contiguous().numpy())
+        return digest.hexdigest()[:16]
+
+    def schedule(self, steps: int) -> Schedule:
+        return make_schedule(self.scheduler.config, steps)
+
+    @torch.inference_mode()
+    def encode(self, image: Tensor) -> Tensor:
+        """Image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8), float32."""
+        return self.autoencoder.encode(image.to(self.device, self.dtype)).float()
+
+    @torch.inference_mode()
+    def decode(self, latent: Tensor) -> Tensor:
+        """Latent (b, c, h, w) -> image (b, 3, 8h, 8w), nominally in [-1, 1], float32."""
+        return self.autoencoder.decode(latent.to(self.device, self.dtype)).float()
+
+    def predict(self, latent: Tensor, t: int) -> Tensor:
+        """One U-Net pass with the empty prompt; latent (b, c, h, w) -> prediction (b, c, h, w), float32."""
+        latent = latent.to(self.device, self.dtype)
+        if self.device.type == "cpu":
+            latent = latent.contiguous(memory_format=torch.channels_last)
+        prompt = self.empty_prompt.expand(latent.shape[0], -1, -1)
+        return self.unet(latent, t, encoder_hidden_states=prompt, return_dict=False)[0].float()
+
+    def visit(self, latent: Tensor, t: int) -> None:
+        """A pass whose prediction nobody needs: it ends as soon as the control in force says so."""
+        try:
+            self.predict(latent, t)
+        except StopForward:
+            pass
+
+    @torch.inference_mode()
+    def check_prediction_type(self, latent: Tensor) -> None:
+        """Refuses a scheduler config that contradicts the weights, which would otherwise give blur or noise.
+
+        One pass on a known mixture of the latent (1, c, h, w) and noise: the target that a trained U-Net hits tells what
+        it predicts. A U-Net that hits none (an untrained one) cannot be judged and passes.
+        """
+        if self.trusted:
+            return
+        config = self.scheduler.config
+        t = config.num_train_timesteps // 2
+        alpha = float(cumulative_alphas(config)[t])
+        noise = torch.randn(latent.shape, generator=torch.Generator().manual_seed(0)).to(latent.device)
+        prediction = self.predict(alpha**0.5 * latent + (1 - alpha) ** 0.5 * noise, t)
+        targets = {
+            "epsilon": noise,
+            "v_prediction": alpha**0.5 * noise - (1 - alpha) ** 0.5 * latent,
+            "sample": latent,
+        }
+        error = {
+            name: float((prediction - target).pow(2).mean() / target.pow(2).mean())
+            for name, target in targets.items()
+        }
+        best = min(PREDICTION_TYPES, key=error.__getitem__)
+        stated = config.get("prediction_type", "epsilon")
+        if best != stated and error[best] < 0.6 and error[best] < 0.7 * error[stated]:
+            raise InputError(
+                f"{self.name}: its scheduler config says prediction_type={stated}, but the weights predict {best} "
+                f"(error {error[best]:.2f} against {error[stated]:.2f}); load it with --prediction-type {best}"
+            )
+        self.trusted = True

@@ -1,0 +1,91 @@
+"""Lending a U-Net a control, and taking it back.
+
+`controlled` is the one impure thing in mast: it puts an attention processor on every site and a hook on the ResBlock
+beside it, and restores the U-Net exactly when it is left, however it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .sites import Site
+
+
+class Control(Protocol):
+    """What happens at a site. Tensors: query, key, value (b, heads, tokens, d); a residual branch (b, c, h, w)."""
+
+    def attend(self, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The attention output (b, heads, tokens, d)."""
+        ...
+
+    def residual(self, site: Site, branch: Tensor) -> Tensor:
+        """What the ResBlock adds to its skip feature instead of `branch`."""
+        ...
+
+
+class Identity:
+    """The control that changes nothing."""
+
+    def attend(self, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value)
+
+    def residual(self, site: Site, branch: Tensor) -> Tensor:
+        return branch
+
+
+class StopForward(Exception):
+    """Raised by a control that has seen all it wants; `Backbone.visit` ends the pass there."""
+
+
+class _Processor:
+    """diffusers' AttnProcessor2_0 with the attention itself handed to a control."""
+
+    def __init__(self, site: Site, control: Control):
+        self.site, self.control = site, control
+
+    def __call__(self, attn: Any, hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
+        batch = hidden_states.shape[0]
+
+        def heads(x: Tensor) -> Tensor:
+            return x.view(batch, -1, attn.heads, x.shape[-1] // attn.heads).transpose(1, 2)
+
+        query, key, value = (
+            heads(attn.to_q(hidden_states)),
+            heads(attn.to_k(hidden_states)),
+            heads(attn.to_v(hidden_states)),
+        )
+        output = self.control.attend(self.site, query, key, value)
+        output = (
+            output.transpose(1, 2).reshape(hidden_states.shape[0], hidden_states.shape[1], -1).to(query.dtype)
+        )
+        return attn.to_out[1](attn.to_out[0](output))
+
+
+@contextmanager
+def controlled(unet: nn.Module, sites: Sequence[Site], control: Control) -> Iterator[None]:
+    """While inside, `control` decides what the sites of `unet` do. Leaving restores processors and hooks exactly."""
+    attentions: list[Any] = [unet.get_submodule(site.attention) for site in sites]
+    before = [attention.processor for attention in attentions]
+    hooks = []
+    try:
+        for site, attention in zip(sites, attentions, strict=True):
+            attention.set_processor(_Processor(site, control))
+            hooks.append(
+                unet.get_submodule(site.residual).conv2.register_forward_hook(_residual_hook(site, control))
+            )
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for attention, processor in zip(attentions, before, strict=True):
+            attention.processor = processor
+
+
+def _residual_hook(site: Site, control: Control) -> Any:
+    # The output of conv2 *is* the residual branch: the ResBlock only adds the skip feature to it.
+    return lambda module, inputs, output: control.residual(site, output)

@@ -1,0 +1,99 @@
+"""The patch autoencoder of the embedded model: a fixed linear encoder and a learned decoder.
+
+The encoder projects every 8x8 RGB patch on its scaled principal components. It is never trained, so a U-Net that
+works on its latents stays valid while the decoder improves.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn, zeros
+
+
+class Residual(nn.Module):
+    """x + conv(silu(conv(silu(x)))), which starts as the identity."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        nn.init.zeros_(self.second.weight)
+        nn.init.zeros_(self.second.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.second(F.silu(self.first(F.silu(x))))
+
+
+class PatchAutoencoder(nn.Module):
+    """encode: image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8); decode: the linear inverse plus a learned refinement."""
+
+    mean: Tensor
+    analysis: Tensor
+    synthesis: Tensor
+
+    def __init__(
+        self,
+        channels: int = 16,
+        patch: int = 8,
+        widths: Sequence[int] = (160, 96, 64, 32),
+        depths: Sequence[int] = (3, 2, 2, 1),
+        scaling_factor: float = 1.0,
+    ):
+        super().__init__()
+        if patch != 2 ** (len(widths) - 1):
+            raise ValueError(
+                f"{len(widths)} widths enlarge {2 ** (len(widths) - 1)} times, the patch is {patch} pixels"
+            )
+        self.channels, self.patch, self.scaling_factor = channels, patch, scaling_factor
+        size = patch * patch * 3
+        self.register_buffer("mean", zeros(size))
+        self.register_buffer("analysis", zeros(size, channels))
+        self.register_buffer("synthesis", zeros(channels, size))
+        self.enter = nn.Conv2d(channels, widths[0], 3, padding=1)
+        self.stages = nn.ModuleList(
+            nn.Sequential(*[Residual(width) for _ in range(depth)])
+            for width, depth in zip(widths, depths, strict=True)
+        )
+        self.grow = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(a, b * 4, 1), nn.PixelShuffle(2))
+            for a, b in zip(widths, widths[1:], strict=False)
+        )
+        self.leave = nn.Conv2d(widths[-1], 3, 3, padding=1)
+        nn.init.zeros_(self.leave.weight)
+        nn.init.zeros_(self.leave.bias)
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "PatchAutoencoder":
+        """Reads config.json and patch_autoencoder.safetensors; weights are stored in 16 bit and computed in 32."""
+        model = cls(**json.loads((folder / "config.json").read_text()))
+        weights = load_file(folder / "patch_autoencoder.safetensors")
+        model.load_state_dict({name: value.float() for name, value in weights.items()})
+        return model
+
+    def encode(self, image: Tensor) -> Tensor:
+        """Image (b, 3, h, w) -> latent (b, channels, h/patch, w/patch)."""
+        b, _, h, w = image.shape
+        p = self.patch
+        patches = (
+            image.reshape(b, 3, h // p, p, w // p, p).permute(0, 2, 4, 3, 5, 1).reshape(b, h // p, w // p, -1)
+        )
+        return ((patches - self.mean) @ self.analysis).permute(0, 3, 1, 2).contiguous() * self.scaling_factor
+
+    def invert(self, latent: Tensor) -> Tensor:
+        """The linear part of `decode`: the image (b, 3, h, w) that the components alone describe."""
+        b, _, h, w = latent.shape
+        p = self.patch
+        patches = (latent / self.scaling_factor).permute(0, 2, 3, 1) @ self.synthesis + self.mean
+        return patches.view(b, h, w, p, p, 3).permute(0, 5, 1, 3, 2, 4).reshape(b, 3, h * p, w * p)
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Latent (b, channels, h, w) -> image (b, 3, h*patch, w*patch)."""
+        x = self.enter(latent / self.scaling_factor)
+        for i, stage in enumerate(self.stages):
+            x = stage(x)
+            if i < len(self.grow):
+                x = self.grow[i](x)
+        return self.invert(latent) + self.leave(F.silu(x))

@@ -1,0 +1,101 @@
+"""mast demo: the bundled examples, a contact sheet, and how long it took."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ..images import atomic, check_output, read_rgb
+from ..job import InputError, Job, Region
+from ..pictures import Cell, contact_row, sheet
+from .app import app, console, progress, say
+
+
+def examples_folder() -> Path:
+    """Inside an installed package, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / "cases.json").exists():
+            return folder
+    raise InputError(f"{package / 'examples'}: the bundled examples are missing; install mast again")
+
+
+def load_cases(folder: Path) -> list[dict[str, Any]]:
+    return json.loads((folder / "cases.json").read_text())
+
+
+def case_job(case: dict[str, Any], folder: Path) -> Job:
+    return Job(
+        folder / case["content"],
+        tuple(
+            Region(folder / r["style"], folder / r["mask"] if r["mask"] else None, r.get("strength", 1.0))
+            for r in case["regions"]
+        ),
+    )
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="A folder for the pictures.")] = Path("mast-demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="One case only.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All bundled cases, not just three.")] = False,
+    model: Annotated[str, typer.Option(help="preview, a hub id, a folder or a checkpoint file.")] = "preview",
+    size: Annotated[int, typer.Option(help="Longer side at which the model works.")] = 512,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Keep and use inversions on disk.")
+    ] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace pictures of an earlier demo.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+) -> None:
+    """Stylizes bundled examples with two, three and five regions."""
+    began = time.perf_counter()
+    folder = examples_folder()
+    cases = load_cases(folder)
+    cases = cases[:1] if quick else cases if everything else cases[:3]
+    out.mkdir(parents=True, exist_ok=True)
+    sheet_path = check_output(out / "contact-sheet.png", overwrite)
+    for case in cases:
+        check_output(out / f"{case['name']}.png", overwrite)
+    from ..backbone.load import load
+    from ..pipeline import default_settings, stylize
+    from ..prepare import read_masks
+
+    imported = time.perf_counter()
+    backbone = load(model)
+    settings = default_settings(backbone, size=size, cache=None if cache else False)
+    table = Table("case", "import", "load", "prepare", "invert", "denoise", "decode", "total", box=None)
+    rows: list[list[Cell]] = []
+    say(
+        f"model {backbone.name}, {settings.steps} steps, {settings.inversion} inversion, {settings.size} px, on {backbone.device}"
+    )
+    loaded = time.perf_counter()
+    once = {"import": imported - began, "load": loaded - imported}
+    for case in cases:
+        job = case_job(case, folder)
+        with progress(quiet) as bar:
+            result = stylize(job, backbone, "mast", settings, bar)
+        result.save(out / f"{case['name']}.png", overwrite)
+        seconds = {**result.seconds, **once}
+        order = ("import", "load", "prepare", "invert", "denoise", "decode")
+        table.add_row(
+            case["name"], *[f"{seconds[stage]:.1f} s" for stage in order], f"{sum(seconds.values()):.1f} s"
+        )
+        once = {"import": 0.0, "load": 0.0}
+        photo = read_rgb(job.content)
+        masks: np.ndarray = read_masks(job, photo.size, []).numpy()
+        styles = [(read_rgb(region.style), Path(str(region.style)).stem) for region in job.regions]
+        rows.append(contact_row(photo, masks, styles, result.image, case["title"]))
+    with atomic(sheet_path) as part:
+        sheet(rows).save(part, format="PNG")
+    console.print(table)
+    for case in cases:
+        print(out / f"{case['name']}.png")
+    print(sheet_path)

@@ -1,0 +1,221 @@
+"""mast stylize PHOTO -r MASK=STYLE ... -o OUT.png"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from PIL import Image
+
+from ..images import atomic, check_output, describe, read_rgb, save_png
+from ..job import PRESETS, InputError, Job, Result, Settings
+from ..job import Progress as Step
+from ..pictures import contact_row, sheet
+from ..regions.specs import parse_map, parse_region, with_style_masks
+from .app import app, progress, say
+
+Strings = Annotated[list[str], typer.Option()]
+
+
+@app.command()
+def stylize(
+    photo: Annotated[Path, typer.Argument(help="The photo to repaint.")],
+    region: Annotated[
+        list[str], typer.Option("-r", "--region", help="MASK=STYLE, MASK=STYLE@0.7, or =STYLE.")
+    ] = [],  # noqa: B006
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes (.png).")] = Path(
+        "mast.png"
+    ),
+    colour_map: Annotated[
+        Path | None, typer.Option("--map", help="A colour-coded map instead of masks.")
+    ] = None,
+    colour_style: Annotated[
+        list[str], typer.Option("-s", "--style", help="'#RRGGBB=STYLE[@0.7]', with --map.")
+    ] = [],  # noqa: B006
+    style_mask: Annotated[
+        list[str], typer.Option(help="N=FILE: only this part of region N's painting counts.")
+    ] = [],  # noqa: B006
+    model: Annotated[str, typer.Option(help="preview, a hub id, a folder or a checkpoint file.")] = "preview",
+    method: Annotated[str, typer.Option(help="mast, shared or reconstruct.")] = "mast",
+    preset: Annotated[
+        str | None, typer.Option(help="paper (50 steps) or fast; the model's own if not given.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Timesteps of the schedule.")] = None,
+    inversion: Annotated[str | None, typer.Option(help="plain (paper) or refined.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Longer side, in pixels, at which the model works.")
+    ] = None,
+    fit: Annotated[str | None, typer.Option(help="resize or pad to the model's stride.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Outside all regions: reconstruct (paper) or exact pixels.")
+    ] = None,
+    lam: Annotated[
+        float | None, typer.Option(help="Lambda, content anchoring of the query (paper: 0.2).")
+    ] = None,
+    pi: Annotated[float | None, typer.Option(help="pi*, style mass in a full region (paper: 0.9).")] = None,
+    r: Annotated[
+        float | None, typer.Option(help="Frequency scale of the detail filter (paper: 0.3).")
+    ] = None,
+    tau: Annotated[str | None, typer.Option(help="A,B,C coefficients, or one fixed factor.")] = None,
+    lama: Annotated[bool, typer.Option("--lama/--no-lama", help="Mass allocation.")] = True,
+    sts: Annotated[bool, typer.Option("--sts/--no-sts", help="Sharpness.")] = True,
+    ddi: Annotated[bool, typer.Option("--ddi/--no-ddi", help="Detail.")] = True,
+    features: Annotated[str | None, typer.Option(help="auto, memory or replay.")] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Keep and use inversions on disk.")
+    ] = True,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, float16, bfloat16.")] = "auto",
+    prediction_type: Annotated[
+        str | None, typer.Option(help="Overrides the model's scheduler config.")
+    ] = None,
+    preview_every: Annotated[int, typer.Option(min=0, help="Write OUT.preview.png every so many steps.")] = 0,
+    save_masks: Annotated[bool, typer.Option("--save-masks", help="Also write the masks as used.")] = False,
+    contact_sheet: Annotated[bool, typer.Option("--contact-sheet", help="Also write OUT.sheet.png.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Repaints every region of PHOTO in its own style."""
+    began = time.perf_counter()
+    regions, notes = _regions(region, colour_map, colour_style)
+    regions = with_style_masks(regions, style_mask)
+    if not regions and method != "reconstruct":
+        raise InputError(
+            "no region given; add -r MASK=STYLE (or =STYLE for the whole photo), or use --method reconstruct"
+        )
+    job = Job(photo, tuple(regions))
+    switches = {name: False for name, on in (("lama", lama), ("sts", sts), ("ddi", ddi)) if not on}
+    options = {"lam": lam, "pi": pi, "r": r, "tau": parse_tau(tau), **switches}
+    changes: dict[str, Any] = {
+        "steps": steps,
+        "inversion": inversion,
+        "size": size,
+        "fit": fit,
+        "keep_unassigned": keep,
+    }
+    changes |= {"features": features, "cache": None if cache else False}
+    outputs = _outputs(output, len(regions), save_masks, contact_sheet, overwrite)
+    _check_settings(preset, changes, method, options)
+
+    from ..pipeline import bytes_on, default_method, default_settings
+    from ..pipeline import stylize as run
+    from ..prepare import read_masks
+
+    imported = time.perf_counter()
+    read_masks(job, read_rgb(photo, "photo").size, [])  # bad input is refused before a model is loaded
+    from ..backbone.load import load
+
+    backbone = load(model, device, dtype, prediction_type)
+    settings = default_settings(
+        backbone, **{**PRESETS.get(preset or "", {}), **{k: v for k, v in changes.items() if v is not None}}
+    )
+    chosen = default_method(backbone, method, **options)
+    loaded = time.perf_counter()
+    preview = outputs["preview"]
+    try:
+        with progress(quiet) as bar:
+
+            def on_step(step: Step) -> None:
+                bar(step)
+                if preview_every and step.x0 is not None and step.done % preview_every == 0:
+                    save_png(Image.fromarray(step.x0()), preview)
+
+            result = run(job, backbone, chosen, settings, on_step)
+    finally:
+        preview.unlink(missing_ok=True)
+    result.seconds = {
+        "import": round(imported - began, 3),
+        **result.seconds,
+        "load": round(loaded - imported, 3),
+    }
+    result.save(output, overwrite)
+    extra = _extras(job, result, outputs, save_masks, contact_sheet)
+    for note in [] if quiet else [*notes, *result.notes]:
+        say(f"[dim]note:[/] {note}")
+    if as_json:
+        print(json.dumps({
+            "output": str(output), **extra, "seconds": result.seconds, "peak_memory": bytes_on(backbone.device),
+            "settings": result.provenance["settings"], "method": result.provenance["method"],
+            "model": result.provenance["model"], "notes": [*notes, *result.notes],
+        }))  # fmt: skip
+    elif not quiet:
+        stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in result.seconds.items())
+        say(f"[bold]{output}[/]  ({stages})")
+
+
+def _regions(texts: list[str], colour_map: Path | None, styles: list[str]) -> tuple[list[Any], list[str]]:
+    if colour_map is None and styles:
+        raise InputError("-s needs --map MAP.png; without a map write -r MASK=STYLE")
+    if colour_map is None:
+        return [parse_region(text) for text in texts], []
+    if not styles:
+        raise InputError(f"--map {colour_map} needs a style per colour: -s '#ff0000=STYLE'")
+    regions, notes = parse_map(colour_map, styles)
+    return [*regions, *[parse_region(text) for text in texts]], notes
+
+
+def parse_tau(text: str | None) -> float | tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InputError(f"--tau {text}: give one factor (1.5) or three coefficients (A,B,C)") from error
+    if len(values) not in (1, 3):
+        raise InputError(
+            f"--tau {text}: {len(values)} numbers; give one factor (1.5) or three coefficients (A,B,C)"
+        )
+    return values[0] if len(values) == 1 else values
+
+
+def _check_settings(
+    preset: str | None, changes: dict[str, Any], method: str, options: dict[str, Any]
+) -> None:
+    """Settings and options are tried on before anything is loaded."""
+    if preset is not None and preset not in PRESETS:
+        raise InputError(f"preset {preset!r} is not known; choose one of {', '.join(PRESETS)}")
+    Settings().with_(**changes)
+    from ..methods import make
+
+    make(method, **options)
+
+
+def _outputs(output: Path, count: int, masks: bool, contact: bool, overwrite: bool) -> dict[str, Path]:
+    """Every file that will be written, checked before any work."""
+    check_output(output, overwrite)
+    check_output(output.with_suffix(".json"), overwrite, (".json",))
+    names = {"preview": output.with_suffix(".preview.png")}
+    if contact:
+        names["sheet"] = check_output(output.with_suffix(".sheet.png"), overwrite)
+    for i in range(count if masks else 0):
+        names[f"mask{i + 1}"] = check_output(output.with_suffix(f".mask{i + 1}.png"), overwrite)
+    return names
+
+
+def _extras(job: Job, result: Result, outputs: dict[str, Path], masks: bool, contact: bool) -> dict[str, Any]:
+    if not masks and not contact:
+        return {}
+    from ..prepare import read_masks
+
+    extra: dict[str, Any] = {}
+    photo = read_rgb(job.content, "photo")
+    full = read_masks(job, photo.size, []).numpy()
+    if masks:
+        paths = [outputs[f"mask{i + 1}"] for i in range(len(full))]
+        for mask, path in zip(full, paths, strict=True):
+            save_png(Image.fromarray((mask * 255).round().astype(np.uint8)), path)
+        extra["masks"] = [str(path) for path in paths]
+    if contact:
+        styles = [
+            (read_rgb(region.style), Path(describe(region.style, "style")).stem) for region in job.regions
+        ]
+        row = contact_row(photo, full, styles, result.image)
+        with atomic(outputs["sheet"]) as part:
+            sheet([row]).save(part, format="PNG")
+        extra["contact_sheet"] = str(outputs["sheet"])
+    return extra

@@ -1,0 +1,74 @@
+"""DDIM inversion (Sec. 3.2): a clean latent becomes the trajectory z_t of latents that leads to its noise.
+
+plain    At each t the U-Net predicts at (z_t, t) and the latent moves on with that noise: the paper's inversion.
+refined  Denoising comes back from t_(i+1) with the noise predicted at t_(i+1), so the way out should use it too. Step by
+         step the latent is first moved with the last noise known, the U-Net predicts at the point reached, and the move is
+         done again with that noise. One pass a step, as plain, but nearly exact on the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..backbone.backbone import Backbone
+from ..core import ddim
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """latents: (steps, c, h, w), z at every timestep, the clean one first.
+
+    points: (steps, c, h, w), where the U-Net looked at each timestep: features are those of (points[i], timesteps[i]).
+    Plain inversion looks at the latents themselves.
+    """
+
+    latents: Tensor
+    points: Tensor
+
+    @property
+    def noise(self) -> Tensor:
+        """z_T, (1, c, h, w)."""
+        return self.latents[-1:]
+
+
+OnPass = Callable[[int], None]
+"""Called after each U-Net pass with the index of its timestep; raising ends the inversion."""
+
+
+@torch.inference_mode()
+def invert(
+    backbone: Backbone,
+    clean: Tensor,
+    schedule: ddim.Schedule,
+    refined: bool = False,
+    on_pass: OnPass | None = None,
+    features: bool = False,
+) -> Trajectory:
+    """The trajectory of one clean latent (1, c, h, w). One picture at a time, so that the bits do not depend on its company.
+
+    features: whoever watches the U-Net wants to see every timestep, the last one too.
+    """
+    latents, points = [clean], [clean]
+    for i, (t, alpha) in enumerate(zip(schedule.timesteps, schedule.alphas, strict=True)):
+        last = i + 1 == len(schedule)
+        if last and not refined and not features:
+            break  # the latent is there already, and nobody asked for the features
+        _, noise = ddim.split(points[i], backbone.predict(points[i], t), alpha, schedule.prediction_type)
+        if refined and i > 0:
+            latents[i] = ddim.carry(latents[i - 1], noise, schedule.alphas[i - 1], alpha)
+        if not last:
+            reached = ddim.carry(latents[i], noise, alpha, schedule.alphas[i + 1])
+            latents.append(reached)
+            points.append(reached)
+        if on_pass is not None:
+            on_pass(i)
+    return Trajectory(torch.cat(latents), torch.cat(points) if refined else torch.cat(latents))
+
+
+def passes(steps: int, refined: bool, features: bool) -> int:
+    """How many U-Net passes `invert` makes."""
+    return steps if refined or features else steps - 1

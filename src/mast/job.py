@@ -1,0 +1,135 @@
+"""What a run is made of: regions, a job, settings, progress, a result; and the error that teaches.
+
+Nothing here computes anything, and this module imports no other part of mast.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL import Image
+    from torch import Tensor
+
+ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray"
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used. The message names it, says what is wrong, and shows a way out."""
+
+
+class Cancelled(Exception):
+    """Raised by a callback to end a run early; nothing is written, finished inversions stay cached."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """One style and the part of the photo it repaints.
+
+    mask: white where the style goes; None takes whatever the other regions leave over.
+    strength: scales the region's mask, and with it the attention mass pi* M_i (Eq. 4).
+    style_mask: only this part of the painting gives keys, values and colour statistics.
+    """
+
+    style: ImageLike
+    mask: ImageLike | None = None
+    strength: float = 1.0
+    style_mask: ImageLike | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.strength) and 0 < self.strength <= 1):
+            raise InputError(f"strength is {self.strength}; it must be above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A photo and the regions to repaint."""
+
+    content: ImageLike
+    regions: tuple[Region, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, whatever the method. `paper` and `fast` are the two presets; see docs/performance.md."""
+
+    steps: int = 50
+    inversion: Literal["plain", "refined"] = "plain"
+    size: int = 512
+    fit: Literal["resize", "pad"] = "resize"
+    keep_unassigned: Literal["reconstruct", "exact"] = "reconstruct"
+    features: Literal["auto", "memory", "replay"] = "auto"
+    feature_dtype: Literal["float16", "float32"] = "float16"
+    cache: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 2 <= self.steps <= 1000:
+            raise InputError(
+                f"steps is {self.steps}; it must be a whole number from 2 to 1000 (the paper uses 50)"
+            )
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 64 <= self.size <= 8192:
+            raise InputError(f"size is {self.size}; it must be a whole number of pixels from 64 to 8192")
+        choices = {
+            "inversion": ("plain", "refined"),
+            "fit": ("resize", "pad"),
+            "keep_unassigned": ("reconstruct", "exact"),
+            "features": ("auto", "memory", "replay"),
+            "feature_dtype": ("float16", "float32"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+
+    def with_(self, **changes: Any) -> Settings:
+        """The same settings with some of them changed; None leaves a setting as it is."""
+        known = {f.name for f in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise InputError(f"no setting is called {name!r}; there are {', '.join(sorted(known))}")
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"steps": 50, "inversion": "plain"},
+    "fast": {"steps": 20, "inversion": "refined"},
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told. `stage` is 'invert' or 'denoise'; `x0()` decodes the current estimate (h, w, 3) uint8."""
+
+    stage: str
+    done: int
+    total: int
+    t: int
+    latent: Tensor | None = field(default=None, repr=False)
+    x0: Callable[[], np.ndarray] | None = field(default=None, repr=False)
+
+
+OnStep: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass
+class Result:
+    """The picture, how it was made, and what it cost."""
+
+    image: Image.Image
+    provenance: dict[str, Any]
+    seconds: dict[str, float]
+    notes: list[str] = field(default_factory=list)
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Writes the picture with its provenance inside, and a JSON sidecar beside it."""
+        from .images import save_result
+
+        save_result(self, path, overwrite=overwrite)
+
+
+def as_dict(settings: Settings) -> dict[str, Any]:
+    return asdict(settings)

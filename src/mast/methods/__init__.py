@@ -1,0 +1,33 @@
+"""The methods by name. To add one: write its file, import it here, add it to METHODS."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
+
+from ..job import InputError
+from .mast import Mast, SharedAttention
+from .method import Method, Reference, Scene
+from .reconstruct import Reconstruct
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Mast, SharedAttention, Reconstruct)}
+
+__all__ = ["METHODS", "Mast", "Method", "Reconstruct", "Reference", "Scene", "SharedAttention", "make"]
+
+
+def make(name: str, **options: Any) -> Method:
+    """A method by name with some of its options; None leaves an option at its default."""
+    if name not in METHODS:
+        near = get_close_matches(name, METHODS, 1)
+        raise InputError(
+            f"no method is called {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (there are {', '.join(METHODS)})"
+        )
+    given = {option: value for option, value in options.items() if value is not None}
+    known = {f.name for f in fields(METHODS[name])}  # type: ignore[arg-type]
+    for option in given:
+        if option not in known:
+            raise InputError(
+                f"method {name!r} has no option {option!r}; it has {', '.join(sorted(known)) or 'none'}"
+            )
+    return METHODS[name](**given)

@@ -1,0 +1,145 @@
+"""What a method is: what it needs recorded, how it starts, what a site returns, and, if need be, its own way to sample.
+
+Most methods only say `start`, `attend` and `residual`; the loop is theirs for free. One that optimises a latent, or
+pulls it somewhere after each step, overrides `sample` or `after_step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..backbone.backbone import Backbone
+from ..backbone.instrument import controlled
+from ..backbone.sites import Site
+from ..core import ddim
+from ..features.bank import SiteFeatures, Source, at_site
+from ..features.inversion import Trajectory
+from ..job import InputError
+
+
+@dataclass
+class Reference:
+    """One picture the method may look at: its trajectory, its features, and which part of it counts.
+
+    keep: by grid, the indices of the keys that a style mask leaves; weight: that mask (h, w) at latent size.
+    """
+
+    trajectory: Trajectory
+    source: Source | None = None
+    keep: Mapping[tuple[int, int], Tensor] = field(default_factory=dict)
+    weight: Tensor | None = None
+    latent: tuple[int, int] = (0, 0)
+
+
+@dataclass
+class Scene:
+    """All that a method sees while it samples. `turn` sets the clock; the rest never changes.
+
+    masks: by grid, the regions' masks (N, h, w), strength included; the latent's own grid is one of them.
+    """
+
+    backbone: Backbone
+    schedule: ddim.Schedule
+    content: Reference
+    styles: Sequence[Reference]
+    masks: Mapping[tuple[int, int], Tensor]
+    latent: tuple[int, int]
+    step: int = -1
+    _content: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    _styles: Sequence[Mapping[str, Tensor]] = field(default_factory=list, repr=False)
+
+    def turn(self, step: int) -> None:
+        """Moves the clock to a timestep and fetches its features."""
+        self.step = step
+        self._content = self.content.source.features(step) if self.content.source else {}
+        self._styles = [style.source.features(step) if style.source else {} for style in self.styles]
+
+    def content_at(self, site: Site) -> SiteFeatures:
+        return at_site(self._content, site, self.backbone.device)
+
+    def styles_at(self, site: Site) -> list[SiteFeatures]:
+        device = self.backbone.device
+        return [
+            at_site(seen, site, device, style.keep.get(site.grid(style.latent)))
+            for seen, style in zip(self._styles, self.styles, strict=True)
+        ]
+
+    def masks_at(self, site: Site) -> Tensor:
+        """(N, tokens) on the site's grid."""
+        return self.masks[site.grid(self.latent)].flatten(1)
+
+
+OnDenoise = Callable[[int, Tensor, Tensor], "Tensor | None"]
+"""Called after each step with its index into the schedule, the latent, and the clean estimate x0; may return another latent."""
+
+
+class Method:
+    """Base of all methods: the identity at every site, a start from the content's own noise."""
+
+    name: ClassVar[str]
+    about: ClassVar[str] = ""
+    content_features: frozenset[str] = frozenset()
+    style_features: frozenset[str] = frozenset()
+
+    def start(self, scene: Scene) -> Tensor:
+        """The latent (1, c, h, w) to denoise from."""
+        return scene.content.trajectory.noise
+
+    def attend(self, scene: Scene, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The attention output (1, heads, tokens, d) of a site for the stylized stream."""
+        return F.scaled_dot_product_attention(query, key, value)
+
+    def residual(self, scene: Scene, site: Site, branch: Tensor) -> Tensor:
+        """What the site's ResBlock adds to its skip feature; branch: (1, c, h, w)."""
+        return branch
+
+    def after_step(self, scene: Scene, latent: Tensor) -> Tensor:
+        """A last word on the latent (1, c, h, w) that a step has reached; `scene.step` is the step it was made at."""
+        return latent
+
+    @torch.inference_mode()
+    def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
+        """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
+        schedule = scene.schedule
+        z = self.start(scene)
+        with controlled(scene.backbone.unet, scene.backbone.sites, _InScene(self, scene)):
+            for i in range(len(schedule) - 1, 0, -1):
+                scene.turn(i)
+                prediction = scene.backbone.predict(z, schedule.timesteps[i])
+                z, x0 = ddim.move(
+                    z, prediction, schedule.alphas[i], schedule.alphas[i - 1], schedule.prediction_type
+                )
+                z = self.after_step(scene, z)
+                if on_step is not None:
+                    changed = on_step(i, z, x0)
+                    z = z if changed is None else changed
+        return z
+
+    def options(self) -> dict[str, Any]:
+        """The method's parameters, as provenance keeps them and `make` takes them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+class _InScene:
+    """A method as the control of one run."""
+
+    def __init__(self, method: Method, scene: Scene):
+        self.method, self.scene = method, scene
+
+    def attend(self, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.method.attend(self.scene, site, query, key, value)
+
+    def residual(self, site: Site, branch: Tensor) -> Tensor:
+        return self.method.residual(self.scene, site, branch)
+
+
+def unit_interval(name: str, value: float, low_open: bool = False) -> None:
+    """Refuses a parameter outside [0, 1], or (0, 1]."""
+    if not (0 <= value <= 1) or (low_open and value == 0):
+        raise InputError(f"{name} is {value}; it must be {'above 0' if low_open else 'from 0'} and at most 1")

