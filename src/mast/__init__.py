@@ -1,8 +1,8 @@
 """mast: regional multi-style transfer with a frozen diffusion model.
 
 import mast
-result = mast.stylize(mast.Job("photo.jpg", [mast.Region("waves.png", mask="sky.png"), mast.Region("mosaic.png")]))
-result.save("out.png")
+result = mast.stylize(mast.Job("photo.jpg", [mast.Region("waves.png", mask="sky.png"),
+mast.Region("mosaic.png")])) result.save("out.png")
 """
 
 from .backbone.backbone import Backbone

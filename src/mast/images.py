@@ -48,7 +48,9 @@ def read_rgb(image: ImageLike, what: str = "image") -> Image.Image:
 
 
 def read_mask(image: ImageLike, what: str = "mask") -> np.ndarray:
-    """A mask as float32 (h, w) in [0, 1]: luminance, times alpha where there is any; bool, 0/1 and 0..255 are understood."""
+    """A mask as float32 (h, w) in [0, 1]: luminance, times alpha where there is any; bool, 0/1 and 0..255
+    are understood.
+    """
     if isinstance(image, np.ndarray) and image.dtype.kind in "fb" and image.ndim == 2:
         return image.astype(np.float32)
     if not isinstance(image, (np.ndarray, Image.Image)):
@@ -68,7 +70,8 @@ def read_mask(image: ImageLike, what: str = "mask") -> np.ndarray:
         mask = grey.astype(np.float32) / (1 if grey.max() == 1 else 255)
     if alpha is not None and alpha.min() < 1:
         # A shape drawn in one colour on a transparent ground says where in its alpha alone.
-        mask = alpha if np.ptp(mask[alpha > 0]) == 0 else mask * alpha
+        seen = mask[alpha > 0]
+        mask = alpha if seen.size == 0 or np.ptp(seen) == 0 else mask * alpha
     return mask.astype(np.float32)
 
 
@@ -104,7 +107,8 @@ def _open(image: ImageLike, what: str) -> Image.Image:
         opened, name = _decode(Path(image), what), str(image)
     if min(opened.size) < SMALLEST:
         raise InputError(
-            f"{name}: {opened.width}x{opened.height} is too small; the {what} needs at least {SMALLEST} pixels a side"
+            f"{name}: {opened.width}x{opened.height} is too small; the {what} needs at least {SMALLEST} "
+            "pixels a side"
         )
     return ImageOps.exif_transpose(opened)
 
@@ -118,16 +122,16 @@ def _decode(path: Path, what: str) -> Image.Image:
         raise InputError(f"{path}: the file is empty (0 bytes); save or copy the {what} again")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("ignore")
             opened = Image.open(path)
             if opened.width * opened.height > LARGEST:
                 raise InputError(
-                    f"{path}: {opened.width}x{opened.height} pixels are too many; shrink the {what} below {LARGEST:,} pixels"
+                    f"{path}: {opened.width}x{opened.height} pixels are too many; shrink the {what} below "
+                    f"{LARGEST:,} pixels"
                 )
-            if getattr(opened, "n_frames", 1) > 1:
-                raise InputError(
-                    f"{path}: an animation of {opened.n_frames} frames; save the frame you want as a PNG"
-                )  # type: ignore[attr-defined]
+            frames = getattr(opened, "n_frames", 1)
+            if frames > 1 and opened.format != "MPO":  # MPO: a camera's JPEG with its preview behind it
+                raise InputError(f"{path}: an animation of {frames} frames; save the frame you want as a PNG")
             opened.load()
             return opened
     except Image.DecompressionBombError as error:
@@ -136,14 +140,14 @@ def _decode(path: Path, what: str) -> Image.Image:
         raise InputError(f"{path}: not a picture that can be read; use PNG, JPEG, WebP or TIFF") from error
     except PermissionError as error:
         raise InputError(f"{path}: reading is not permitted; check the file's rights") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as error:  # decoders fail in many ways, and a file that cannot be decoded is bad
         raise InputError(f"{path}: damaged or cut short ({error}); save or copy the {what} again") from error
 
 
 def _from_array(array: np.ndarray, what: str) -> Image.Image:
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+    if array.size == 0 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,), (4,)):
         raise InputError(f"{what}: an array of shape {array.shape}; give (h, w), (h, w, 3) or (h, w, 4)")
     if array.dtype.kind == "f":
         if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
@@ -153,27 +157,24 @@ def _from_array(array: np.ndarray, what: str) -> Image.Image:
         array = array.astype(np.uint8) * 255
     elif array.dtype != np.uint8:
         raise InputError(f"{what}: an array of {array.dtype}; give uint8, bool, or floats from 0 to 1")
-    return Image.fromarray(array.squeeze())
+    return Image.fromarray(array[..., 0] if array.shape[2:] == (1,) else array)
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    with open(path, "rb") as file:
-        return (
-            hashlib.file_digest(file, "sha256").hexdigest()
-            if hasattr(hashlib, "file_digest")
-            else hashlib.sha256(file.read()).hexdigest()
-        )
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------ fitting and tensors
+# ------------------------------------------------------------ fitting and tensors
 
 
 def work_size(
     width: int, height: int, size: int, stride: int, fit: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(w, h) a picture is resized to so that its longer side is about `size`, and (w, h) of the canvas, in whole strides.
+    """(w, h) a picture is resized to so that its longer side is about `size`, and (w, h) of the canvas, in
+    whole strides.
 
-    resize: both are the nearest multiples of the stride. pad: the aspect is kept to the pixel and the canvas rounded up.
+    resize: both are the nearest multiples of the stride. pad: the aspect is kept to the pixel and the
+    canvas rounded up.
     """
     scale = size / max(width, height)
     if fit == "resize":
@@ -194,12 +195,11 @@ def to_tensor(image: Image.Image, inner: tuple[int, int], canvas: tuple[int, int
 def pad_to(array: np.ndarray, canvas: tuple[int, int]) -> np.ndarray:
     """(h, w, ...) mirrored at the right and lower border up to (w, h) of the canvas."""
     down, right = canvas[1] - array.shape[0], canvas[0] - array.shape[1]
-    mode = "symmetric" if down <= array.shape[0] and right <= array.shape[1] else "edge"
-    return (
-        np.pad(array, [(0, down), (0, right)] + [(0, 0)] * (array.ndim - 2), mode=mode)
-        if down or right
-        else array
-    )
+    if not down and not right:
+        return array
+    mirror = down <= array.shape[0] and right <= array.shape[1]
+    borders = [(0, down), (0, right)] + [(0, 0)] * (array.ndim - 2)
+    return np.pad(array, borders, mode="symmetric" if mirror else "edge")
 
 
 def to_array(tensor: Tensor) -> np.ndarray:
@@ -242,6 +242,8 @@ def check_output(
         raise InputError(f"{target}: this is a folder; give a file name for the output")
     if target.exists() and not overwrite:
         raise InputError(f"{target}: exists already and is kept; add --overwrite or choose another name")
+    if target.parent.exists() and not target.parent.is_dir():
+        raise InputError(f"{target}: {target.parent} is a file, not a folder; choose another folder")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: no such folder; create it first (mkdir -p {target.parent})")
     try:
@@ -258,10 +260,9 @@ def save_result(result: Result, path: str | os.PathLike[str], overwrite: bool = 
     text = json.dumps(result.provenance, indent=2)
     info = PngImagePlugin.PngInfo()
     info.add_itxt(TEXT_KEY, text)
-    sidecar = target.with_suffix(".json")
-    with atomic(sidecar) as part:
-        part.write_text(text + "\n")
-    with atomic(target) as part:
+    sidecar = check_output(target.with_suffix(".json"), overwrite, (".json",))
+    with atomic(sidecar) as beside, atomic(target) as part:  # neither takes its name before both are whole
+        beside.write_text(text + "\n")
         result.image.save(part, format="PNG", pnginfo=info)
 
 
@@ -273,17 +274,22 @@ def save_png(image: Image.Image, path: Path) -> None:
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     """How a picture was made: from the PNG itself, or a JSON sidecar."""
     target = Path(path)
-    if target.suffix.lower() == ".json":
-        text: Any = target.read_text() if target.exists() else None
-    else:
+    sidecar = target.with_suffix(".json")
+    text: Any = None
+    if target.suffix.lower() != ".json":
         text = _decode(target, "picture").info.get(TEXT_KEY)
-        if text is None and target.with_suffix(".json").exists():
-            text = target.with_suffix(".json").read_text()
+    elif not target.is_file():
+        raise InputError(f"{target}: no such file; give a picture mast made, or its .json")
+    if text is None and sidecar.is_file():
+        text = sidecar.read_bytes()
     if text is None:
         raise InputError(
-            f"{target}: carries no record of how it was made, and there is no {target.stem}.json beside it"
+            f"{target}: carries no record of how it was made; give a picture mast made, or its .json"
         )
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{target}: its record is damaged ({error})") from error
+        record = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{target}: its record is damaged ({error}); copy the file again") from error
+    if not isinstance(record, dict) or not {"content", "regions", "settings", "method"} <= record.keys():
+        raise InputError(f"{target}: this is no record of mast; give a picture mast made, or its .json")
+    return record

@@ -20,7 +20,9 @@ ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray"
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used. The message names it, says what is wrong, and shows a way out."""
+    """Something the user gave cannot be used. The message names it, says what is wrong, and shows a way
+    out.
+    """
 
 
 class Cancelled(Exception):
@@ -102,7 +104,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told. `stage` is 'invert' or 'denoise'; `x0()` decodes the current estimate (h, w, 3) uint8."""
+    """What a callback is told. `stage` is 'invert' or 'denoise'; `x0()` decodes the current estimate (h, w,
+    3) uint8.
+    """
 
     stage: str
     done: int

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#46c8e0", "#f032e6", "#bfef45")
 BACKGROUND, INK = "#fbfaf7", "#2a2a2a"
 GAP, CAPTION = 12, 24
+WIDEST = 4  # times the height of its row that a picture of a sheet may be wide
 
 
 def region_colour(index: int) -> str:
@@ -43,12 +44,12 @@ def sheet(rows: Sequence[Sequence[Cell]], height: int = 256, title: str | None =
     """Rows of pictures of one height with captions under them, on paper."""
     font, large = ImageFont.load_default(14), ImageFont.load_default(20)
     fitted = [[(cell, _fit(cell.image, height)) for cell in row] for row in rows]
-    width = max(sum(image.width + GAP for _, image in row) for row in fitted) + GAP
+    width = max((sum(image.width + GAP for _, image in row) for row in fitted), default=0) + GAP
     top = GAP + (34 if title else 0)
     canvas = Image.new("RGB", (width, top + len(rows) * (height + CAPTION + GAP)), BACKGROUND)
     draw = ImageDraw.Draw(canvas)
     if title:
-        draw.text((GAP, GAP), title, fill=INK, font=large)
+        draw.text((GAP, GAP), _shorten(title, width - 2 * GAP, large), fill=INK, font=large)
     for r, row in enumerate(fitted):
         x, y = GAP, top + r * (height + CAPTION + GAP)
         for cell, image in row:
@@ -63,8 +64,11 @@ def sheet(rows: Sequence[Sequence[Cell]], height: int = 256, title: str | None =
 
 
 def _fit(image: Image.Image, height: int) -> Image.Image:
-    width = max(1, round(image.width * height / image.height))
-    return image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
+    """At the row's height; a very wide picture keeps to WIDEST times that, on paper."""
+    image, width = image.convert("RGB"), max(1, round(image.width * height / image.height))
+    if width <= WIDEST * height:
+        return image.resize((width, height), Image.Resampling.LANCZOS)
+    return ImageOps.pad(image, (WIDEST * height, height), Image.Resampling.LANCZOS, BACKGROUND)
 
 
 def _shorten(text: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:

@@ -1,6 +1,7 @@
 """`stylize`: the paper's overview figure as a function.
 
-prepare -> invert content and styles -> start from regional AdaIN -> denoise under the method's control -> decode.
+prepare -> invert content and styles -> start from regional AdaIN -> denoise under the method's control ->
+decode.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ FEATHER = (
 )
 
 StepEnd = Callable[[Any, int, int, dict[str, Any]], "dict[str, Any] | None"]
-"""diffusers' callback: (backbone, step, timestep, {"latents": z}); what it returns under "latents" goes on."""
+"""diffusers' callback: (backbone, step, timestep, {"latents": z}); what it returns under "latents" goes on.
+"""
 
 
 def default_settings(backbone: Backbone, **changes: Any) -> Settings:
-    """The preset that the model works best with ("paper" unless it says otherwise), with some settings changed."""
+    """The preset that the model works best with ("paper" unless it says otherwise), with some settings
+    changed.
+    """
     preset = PRESETS[backbone.defaults.get("preset", "paper")]
     return Settings(**preset).with_(**changes)
 
@@ -56,8 +60,10 @@ def stylize(
 ) -> Result:
     """Repaints every region of the job's photo in its style.
 
-    backbone: what `load` returns, or a name for it. method: an object, or a name. settings: the model's own preset if None.
-    on_step: told of every U-Net pass; raising ends the run. A job without regions gives the reconstructed photo.
+    backbone: what `load` returns, or a name for it. method: an object, or a name. settings: the model's own
+    preset if None.
+    on_step: told of every U-Net pass; raising ends the run. A job without regions gives the reconstructed
+    photo.
     """
     clock = _Stages()
     if not isinstance(backbone, Backbone):

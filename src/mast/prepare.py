@@ -1,4 +1,5 @@
-"""From a job to tensors: pictures at the model's stride, masks on every grid that needs them, and every check there is.
+"""From a job to tensors: pictures at the model's stride, masks on every grid that needs them, and every
+check there is.
 
 All of this happens before the first U-Net pass, so that bad input is refused at once.
 """
@@ -23,7 +24,9 @@ KEY_THRESHOLD = 0.5  # how much of a key's cell a style mask must cover for the 
 
 @dataclass
 class PreparedStyle:
-    """image: (1, 3, h, w); keep: key indices by grid and weight (h, w) at latent size, when there is a style mask."""
+    """image: (1, 3, h, w); keep: key indices by grid and weight (h, w) at latent size, when there is a
+    style mask.
+    """
 
     image: Tensor
     latent: tuple[int, int]
@@ -33,9 +36,11 @@ class PreparedStyle:
 
 @dataclass
 class Prepared:
-    """photo: the content as read; image: (1, 3, h, w) at work size; inner: (w, h) of the part that is not padding.
+    """photo: the content as read; image: (1, 3, h, w) at work size; inner: (w, h) of the part that is not
+    padding.
 
-    full_masks: (N, H, W) at the photo's own size, before strength; masks: by grid, (N, h, w), strength included.
+    full_masks: (N, H, W) at the photo's own size, before strength; masks: by grid, (N, h, w), strength
+    included.
     """
 
     photo: Image.Image
@@ -81,7 +86,8 @@ def read_masks(job: Job, size: tuple[int, int], notes: list[str]) -> Tensor:
     open_regions = [i for i, mask in enumerate(found) if mask is None]
     if len(open_regions) > 1:
         raise InputError(
-            f"regions {', '.join(str(i + 1) for i in open_regions)} have no mask; only one region can take what is left over, "
+            f"regions {', '.join(str(i + 1) for i in open_regions)} have no mask; only one region can "
+            "take what is left over, "
             "so give the others a mask"
         )
     separated, overlap = (
@@ -93,7 +99,8 @@ def read_masks(job: Job, size: tuple[int, int], notes: list[str]) -> Tensor:
         rest = (1 - separated.sum(0)).clamp(0, 1)
         if float(rest.max()) == 0:
             raise InputError(
-                f"region {open_regions[0] + 1} has no mask, and the other masks leave nothing over; give it a mask"
+                f"region {open_regions[0] + 1} has no mask, and the other masks leave nothing over; give "
+                "it a mask"
             )
         separated = torch.cat([separated[: open_regions[0]], rest.unsqueeze(0), separated[open_regions[0] :]])
     return separated
@@ -113,9 +120,10 @@ def match_size(mask: np.ndarray, size: tuple[int, int], name: str, other: str) -
         return mask
     if abs((width / height) / (size[0] / size[1]) - 1) > ASPECT_TOLERANCE:
         raise InputError(
-            f"{name}: the mask is {width}x{height}, {other} {size[0]}x{size[1]}: another shape; make the mask on {other} itself"
+            f"{name}: the mask is {width}x{height}, {other} {size[0]}x{size[1]}: another shape; make the "
+            f"mask on {other} itself"
         )
-    resized = Image.fromarray(mask, mode="F").resize(size, Image.Resampling.BILINEAR)
+    resized = Image.fromarray(mask).resize(size, Image.Resampling.BILINEAR)
     return np.clip(np.asarray(resized), 0, 1).copy()
 
 

@@ -1,4 +1,6 @@
-"""How a picture was made, in plain JSON: enough to make it again, bit by bit, and to see whether an input has changed."""
+"""How a picture was made, in plain JSON: enough to make it again, bit by bit, and to see whether an input
+has changed.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,15 @@ def _file(image: ImageLike) -> dict[str, Any]:
     pixels = np.asarray(image)
     return {
         "path": None,
-        "sha256": hashlib.sha256(np.ascontiguousarray(pixels)).hexdigest(),
+        "sha256": hashlib.sha256(pixels.tobytes()).hexdigest(),
         "shape": list(pixels.shape),
     }
 
 
 def job_from(record: dict[str, Any], beside: Path) -> Job:
-    """The job of a record; a file that has moved is looked for beside the picture, one that has changed is refused."""
+    """The job of a record; a file that has moved is looked for beside the picture, one that has changed is
+    refused.
+    """
     regions = [
         Region(
             style=_find(region["style"], beside, "style image"),
@@ -91,7 +95,8 @@ def method_from(record: dict[str, Any]) -> Method:
 def _find(entry: dict[str, Any], beside: Path, what: str) -> str:
     if entry["path"] is None:
         raise InputError(
-            f"the {what} was given as pixels, not as a file, so the picture cannot be made again from its record"
+            f"the {what} was given as pixels, not as a file, so the picture cannot be made again from its "
+            "record"
         )
     path = Path(entry["path"])
     if not path.exists():
@@ -106,7 +111,9 @@ def _find(entry: dict[str, Any], beside: Path, what: str) -> str:
 
 
 def same_pixels(a: Image.Image, b: Image.Image) -> tuple[bool, int, float]:
-    """Whether two pictures are equal, the largest difference in 8-bit levels, and the share of pixels that differ."""
+    """Whether two pictures are equal, the largest difference in 8-bit levels, and the share of pixels that
+    differ.
+    """
     if a.size != b.size:
         return False, 255, 1.0
     difference = np.abs(np.asarray(a.convert("RGB"), np.int16) - np.asarray(b.convert("RGB"), np.int16)).max(

@@ -27,7 +27,9 @@ class Autoencoder(Protocol):
 
 
 class KLAutoencoder(nn.Module):
-    """A diffusers AutoencoderKL: the posterior *mean*, times the scaling factor, so that a run has no randomness."""
+    """A diffusers AutoencoderKL: the posterior *mean*, times the scaling factor, so that a run has no
+    randomness.
+    """
 
     def __init__(self, vae: Any):
         super().__init__()
@@ -70,7 +72,9 @@ class Backbone:
 
     @cached_property
     def stride(self) -> int:
-        """Picture sides must be multiples of this: the autoencoder's 8 times the U-Net's 2 per level but the last."""
+        """Picture sides must be multiples of this: the autoencoder's 8 times the U-Net's 2 per level but
+        the last.
+        """
         return self.latent_stride * 2 ** (len(self.unet.config.block_out_channels) - 1)
 
     @cached_property
@@ -83,7 +87,9 @@ class Backbone:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over configs and weights, 16 hex digits: two models with one fingerprint make the same pictures."""
+        """sha256 over configs and weights, 16 hex digits: two models with one fingerprint make the same
+        pictures.
+        """
         digest = hashlib.sha256()
         for config in (self.unet.config, self.scheduler.config):
             plain = {k: v for k, v in sorted(dict(config).items()) if not k.startswith("_")}
@@ -92,8 +98,8 @@ class Backbone:
         for part, weights in parts.items():
             for key, value in sorted(weights.items()):
                 digest.update(f"{part}.{key}{tuple(value.shape)}{value.dtype}".encode())
-                digest.update(value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy())
-        digest.update(self.empty_prompt.detach().float().cpu().contiguous().numpy())
+                digest.update(value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+        digest.update(self.empty_prompt.detach().float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def schedule(self, steps: int) -> Schedule:
@@ -128,8 +134,8 @@ class Backbone:
     def check_prediction_type(self, latent: Tensor) -> None:
         """Refuses a scheduler config that contradicts the weights, which would otherwise give blur or noise.
 
-        One pass on a known mixture of the latent (1, c, h, w) and noise: the target that a trained U-Net hits tells what
-        it predicts. A U-Net that hits none (an untrained one) cannot be judged and passes.
+        One pass on a known mixture of the latent (1, c, h, w) and noise: the target that a trained U-Net
+        hits tells what it predicts. A U-Net that hits none (an untrained one) cannot be judged and passes.
         """
         if self.trusted:
             return
@@ -151,7 +157,9 @@ class Backbone:
         stated = config.get("prediction_type", "epsilon")
         if best != stated and error[best] < 0.6 and error[best] < 0.7 * error[stated]:
             raise InputError(
-                f"{self.name}: its scheduler config says prediction_type={stated}, but the weights predict {best} "
-                f"(error {error[best]:.2f} against {error[stated]:.2f}); load it with --prediction-type {best}"
+                f"{self.name}: its scheduler config says prediction_type={stated}, but the weights "
+                f"predict {best} "
+                f"(error {error[best]:.2f} against {error[stated]:.2f}); load it with --prediction-type "
+                f"{best}"
             )
         self.trusted = True

@@ -1,7 +1,7 @@
 """Lending a U-Net a control, and taking it back.
 
-`controlled` is the one impure thing in mast: it puts an attention processor on every site and a hook on the ResBlock
-beside it, and restores the U-Net exactly when it is left, however it is left.
+`controlled` is the one impure thing in mast: it puts an attention processor on every site and a hook on the
+ResBlock beside it, and restores the U-Net exactly when it is left, however it is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from .sites import Site
 
 
 class Control(Protocol):
-    """What happens at a site. Tensors: query, key, value (b, heads, tokens, d); a residual branch (b, c, h, w)."""
+    """What happens at a site. Tensors: query, key, value (b, heads, tokens, d); a residual branch (b, c, h,
+    w).
+    """
 
     def attend(self, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """The attention output (b, heads, tokens, d)."""
@@ -68,16 +70,17 @@ class _Processor:
 
 @contextmanager
 def controlled(unet: nn.Module, sites: Sequence[Site], control: Control) -> Iterator[None]:
-    """While inside, `control` decides what the sites of `unet` do. Leaving restores processors and hooks exactly."""
+    """While inside, `control` decides what the sites of `unet` do. Leaving restores processors and hooks
+    exactly.
+    """
     attentions: list[Any] = [unet.get_submodule(site.attention) for site in sites]
     before = [attention.processor for attention in attentions]
     hooks = []
     try:
         for site, attention in zip(sites, attentions, strict=True):
             attention.set_processor(_Processor(site, control))
-            hooks.append(
-                unet.get_submodule(site.residual).conv2.register_forward_hook(_residual_hook(site, control))
-            )
+            branch = unet.get_submodule(f"{site.residual}.conv2")
+            hooks.append(branch.register_forward_hook(_residual_hook(site, control)))
         yield
     finally:
         for hook in hooks:

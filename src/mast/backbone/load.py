@@ -73,8 +73,10 @@ def load(
 ) -> Backbone:
     """Loads a frozen backbone.
 
-    name: "preview", a hub id ("CompVis/stable-diffusion-v1-4"), a diffusers folder, or an SD 1.x .safetensors/.ckpt file.
-    device: auto, cpu, cuda, mps. dtype: auto (float32 on a CPU, float16 elsewhere), float32, float16, bfloat16.
+    name: "preview", a hub id ("CompVis/stable-diffusion-v1-4"), a diffusers folder, or an SD 1.x
+    .safetensors/.ckpt file.
+    device: auto, cpu, cuda, mps. dtype: auto (float32 on a CPU, float16 elsewhere), float32, float16,
+    bfloat16.
     prediction_type: overrides what the model's scheduler config says.
     """
     place = resolve_device(device)
@@ -96,7 +98,8 @@ def load(
         parts = _from_folder(_fetch(text))
     else:
         raise InputError(
-            f"{text}: no such model; give 'preview', a folder, a .safetensors file or a hub id like {KNOWN[1].name}"
+            f"{text}: no such model; give 'preview', a folder, a .safetensors file or a hub id like "
+            f"{KNOWN[1].name}"
         )
     unet, autoencoder, scheduler, prompt, defaults = parts
     if prediction_type is not None:
@@ -115,7 +118,8 @@ def load(
     sites_for(unet)
     if prompt.shape[-1] != unet.config.cross_attention_dim:
         raise InputError(
-            f"{text}: the empty prompt has {prompt.shape[-1]} channels, the U-Net expects {unet.config.cross_attention_dim}; "
+            f"{text}: the empty prompt has {prompt.shape[-1]} channels, the U-Net expects "
+            f"{unet.config.cross_attention_dim}; "
             "text encoder and U-Net are not of one model"
         )
     backbone.schedule(2)  # an unknown spacing or prediction type is refused now, not after minutes of work
@@ -126,12 +130,15 @@ Parts = tuple[Any, Any, dict[str, Any], Tensor, dict[str, Any]]
 
 
 def _from_folder(folder: Path) -> Parts:
-    """unet/, vae/ (or our autoencoder/), scheduler/, text_encoder/ and tokenizer/ or empty_prompt.safetensors."""
+    """unet/, vae/ (or our autoencoder/), scheduler/, text_encoder/ and tokenizer/ or
+    empty_prompt.safetensors.
+    """
     from diffusers import AutoencoderKL, UNet2DConditionModel
 
     if not (folder / "unet" / "config.json").exists():
         raise InputError(
-            f"{folder}: no unet/config.json in this folder; give a diffusers model folder (save_pretrained makes one)"
+            f"{folder}: no unet/config.json in this folder; give a diffusers model folder "
+            "(save_pretrained makes one)"
         )
     patch = folder / "autoencoder" / "patch_autoencoder.safetensors"
     if not patch.exists() and not (folder / "vae" / "config.json").exists():
@@ -157,7 +164,9 @@ def _from_folder(folder: Path) -> Parts:
 
 
 def _scheduler(folder: Path) -> dict[str, Any]:
-    """The folder's scheduler config; without one Stable Diffusion's, whose prediction type the first run then checks."""
+    """The folder's scheduler config; without one Stable Diffusion's, whose prediction type the first run
+    then checks.
+    """
     return _json(folder / "scheduler" / "scheduler_config.json", SD_SCHEDULER)
 
 
@@ -177,7 +186,8 @@ def _empty_prompt(folder: Path) -> Tensor:
         return load_file(stored)["empty_prompt"].float()
     if not (folder / "text_encoder" / "config.json").exists():
         raise InputError(
-            f"{folder}: neither text_encoder/ nor empty_prompt.safetensors in this folder; the U-Net needs one of them"
+            f"{folder}: neither text_encoder/ nor empty_prompt.safetensors in this folder; the U-Net "
+            "needs one of them"
         )
     if find_spec("transformers") is None:
         raise InputError(
@@ -207,7 +217,8 @@ def _fetch(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=HUB_FILES))
     except Exception as error:
         raise InputError(
-            f"{name}: not cached and the hub cannot be reached ({type(error).__name__}); fetch it once where there is a network "
+            f"{name}: not cached and the hub cannot be reached ({type(error).__name__}); fetch it once "
+            "where there is a network "
             f"(huggingface-cli download {name}), or give a local folder or .safetensors file with --model"
         ) from error
 
@@ -251,7 +262,9 @@ def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 @lru_cache
 def cpu_runs_bfloat16() -> bool:
-    """Tries a bfloat16 product and convolution in a process of its own: some CPUs advertise it and die of SIGILL."""
+    """Tries a bfloat16 product and convolution in a process of its own: some CPUs advertise it and die of
+    SIGILL.
+    """
     trial = (
         "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a; "
         "torch.nn.functional.conv2d(a.view(1, 4, 32, 32), torch.ones(4, 4, 3, 3, dtype=torch.bfloat16))"

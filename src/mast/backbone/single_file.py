@@ -1,6 +1,7 @@
 """An SD 1.x checkpoint in one .safetensors or .ckpt file: its layout is read from the weights' own shapes.
 
-diffusers converts the weights; it would take the configs from the hub, so they are inferred here and nothing is fetched.
+diffusers converts the weights; it would take the configs from the hub, so they are inferred here and
+nothing is fetched.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _unet_config(path: Path, weights: dict[str, Tensor]) -> dict[str, Any]:
     projection = shape("input_blocks.1.1.proj_in.weight")
     if len(projection) == 2:
         raise InputError(
-            f"{path}: this is a Stable Diffusion 2.x file; convert it to a diffusers folder and give that to --model"
+            f"{path}: this is a Stable Diffusion 2.x file; convert it to a diffusers folder and give that "
+            "to --model"
         )
     return {
         "_class_name": "UNet2DConditionModel",
@@ -118,7 +120,9 @@ def _vae_config(path: Path, weights: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def _empty_prompt(path: Path, weights: dict[str, Tensor]) -> Tensor:
-    """CLIP's answer to the empty prompt. Its tokens are known, begin and then end to the last place: no tokenizer needed."""
+    """CLIP's answer to the empty prompt. Its tokens are known, begin and then end to the last place: no
+    tokenizer needed.
+    """
     beside = path.with_name("empty_prompt.safetensors")
     if beside.exists():
         return load_file(beside)["empty_prompt"].float()

@@ -1,7 +1,7 @@
 """The six controlled places of a Stable-Diffusion-shaped U-Net: "decoder output blocks 7-12" of the paper.
 
-In diffusers' names they are the self-attentions up_blocks.{2,3}.attentions.{0,1,2}.transformer_blocks.0.attn1, each with
-the ResBlock just before it.
+In diffusers' names they are the self-attentions
+up_blocks.{2,3}.attentions.{0,1,2}.transformer_blocks.0.attn1, each with the ResBlock just before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from ..job import InputError
 
 @dataclass(frozen=True)
 class Site:
-    """`shrink` is how many times coarser than the latent its grid is; `index` counts the sites in the order they run."""
+    """`shrink` is how many times coarser than the latent its grid is; `index` counts the sites in the order
+    they run.
+    """
 
     index: int
     attention: str
@@ -34,29 +36,32 @@ def sites_for(unet: nn.Module) -> tuple[Site, ...]:
     kind, config = type(unet).__name__, getattr(unet, "config", {})
     if kind != "UNet2DConditionModel":
         raise InputError(
-            f"{kind} is not a U-Net mast knows; it works with UNet2DConditionModel of Stable Diffusion 1.x and 2.x"
+            f"{kind} is not a U-Net mast knows; it works with UNet2DConditionModel of Stable Diffusion "
+            "1.x and 2.x"
         )
     blocks = tuple(config["up_block_types"])
     expected = ("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D")
     if blocks != expected:
         name = "the SDXL family" if config.get("addition_embed_type") == "text_time" else "an unknown one"
         raise InputError(
-            f"this U-Net's decoder is {', '.join(blocks)} ({name}); mast controls the layout of Stable Diffusion 1.x and 2.x: "
-            + ", ".join(expected)
+            f"this U-Net's decoder is {', '.join(blocks)} ({name}); mast controls the layout of Stable "
+            "Diffusion 1.x and 2.x: " + ", ".join(expected)
         )
     modules = dict(unet.named_modules())
-    sites = []
+    sites: list[Site] = []
     for block in (2, 3):
         for layer in range(3):
             attention = f"up_blocks.{block}.attentions.{layer}.transformer_blocks.0.attn1"
             residual = f"up_blocks.{block}.resnets.{layer}"
             if attention not in modules or residual not in modules:
                 raise InputError(
-                    f"this U-Net has no {attention if attention not in modules else residual}: not Stable Diffusion's layout"
+                    f"this U-Net has no {attention if attention not in modules else residual}: not Stable "
+                    "Diffusion's layout"
                 )
             if f"up_blocks.{block}.attentions.{layer}.transformer_blocks.1" in modules:
                 raise InputError(
-                    f"up_blocks.{block} has several transformer blocks per layer; Stable Diffusion 1.x and 2.x have one"
+                    f"up_blocks.{block} has several transformer blocks per layer; Stable Diffusion 1.x "
+                    "and 2.x have one"
                 )
             _check_plain(attention, modules[attention], modules[residual])
             attn = modules[attention]
@@ -67,7 +72,9 @@ def sites_for(unet: nn.Module) -> tuple[Site, ...]:
 
 
 def _check_plain(name: str, attention: nn.Module, residual: nn.Module) -> None:
-    """The control reproduces plain self-attention and adds to a plain residual branch; anything else would be wrong silently."""
+    """The control reproduces plain self-attention and adds to a plain residual branch; anything else would
+    be wrong silently.
+    """
     extras = ("group_norm", "norm_q", "norm_k", "spatial_norm")
     odd = [extra for extra in extras if getattr(attention, extra, None) is not None]
     if (

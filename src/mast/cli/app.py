@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,11 +29,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Regional multi-style transfer: every part of a photo in the style of its own painting.",
 )
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """A line on stderr; stdout is for results."""
+    """A line on stderr, in rich's markup (escape what a user wrote); stdout is for results."""
     console.print(text, soft_wrap=True)
 
 
@@ -70,10 +69,4 @@ def progress(quiet: bool) -> Iterator[OnStep]:
         yield on_step
 
 
-def _terminated(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-signal.signal(signal.SIGTERM, _terminated)  # a polite kill ends like Ctrl-C: nothing half-written
-
-from . import demo, replay, stylize, tools  # noqa: E402, F401  (commands register themselves)
+from . import demo, evaluate, replay, stylize, tools, weights  # noqa: E402, F401  (commands register themselves)

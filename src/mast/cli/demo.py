@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ..images import atomic, check_output, read_rgb
-from ..job import InputError, Job, Region
+from ..job import InputError, Job, Region, Settings
 from ..pictures import Cell, contact_row, sheet
 from .app import app, console, progress, say
 
@@ -53,17 +54,22 @@ def demo(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace pictures of an earlier demo.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the paths of the pictures.")] = False,
 ) -> None:
     """Stylizes bundled examples with two, three and five regions."""
     began = time.perf_counter()
     folder = examples_folder()
     cases = load_cases(folder)
     cases = cases[:1] if quick else cases if everything else cases[:3]
-    out.mkdir(parents=True, exist_ok=True)
+    Settings(size=size)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: no folder can be made there ({error.strerror}); choose another") from error
     sheet_path = check_output(out / "contact-sheet.png", overwrite)
     for case in cases:
         check_output(out / f"{case['name']}.png", overwrite)
+        check_output(out / f"{case['name']}.json", overwrite, (".json",))
     from ..backbone.load import load
     from ..pipeline import default_settings, stylize
     from ..prepare import read_masks
@@ -73,9 +79,9 @@ def demo(
     settings = default_settings(backbone, size=size, cache=None if cache else False)
     table = Table("case", "import", "load", "prepare", "invert", "denoise", "decode", "total", box=None)
     rows: list[list[Cell]] = []
-    say(
-        f"model {backbone.name}, {settings.steps} steps, {settings.inversion} inversion, {settings.size} px, on {backbone.device}"
-    )
+    if not quiet:
+        how = f"{settings.steps} steps, {settings.inversion} inversion, {settings.size} px"
+        say(f"model {escape(backbone.name)}, {how}, on {backbone.device}")
     loaded = time.perf_counter()
     once = {"import": imported - began, "load": loaded - imported}
     for case in cases:
@@ -95,7 +101,8 @@ def demo(
         rows.append(contact_row(photo, masks, styles, result.image, case["title"]))
     with atomic(sheet_path) as part:
         sheet(rows).save(part, format="PNG")
-    console.print(table)
+    if not quiet:
+        console.print(table)
     for case in cases:
         print(out / f"{case['name']}.png")
     print(sheet_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from PIL import Image
+from rich.markup import escape
 
 from ..images import check_output, read_provenance, read_rgb
 from ..job import InputError, Settings
@@ -18,33 +18,43 @@ from .app import app, progress, say
 def replay(
     picture: Annotated[Path, typer.Argument(help="A picture mast made (or its .json).")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Also keep the new picture.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the verdict.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Reproduces a picture from its own metadata and says whether it is bit-equal."""
     record = read_provenance(picture)
     if output is not None:
         check_output(output, overwrite)
+        check_output(output.with_suffix(".json"), overwrite, (".json",))
     from ..backbone.load import load
     from ..pipeline import stylize
     from ..provenance import job_from, method_from, same_pixels
 
-    job = job_from(record, picture.parent)
-    png = picture if picture.suffix.lower() != ".json" else picture.with_suffix(".png")
-    before: Image.Image | None = read_rgb(png, "picture") if png.exists() else None
-    backbone = load(record["model"]["name"], record["device"], record["dtype"], record["prediction_type"])
-    if backbone.fingerprint != record["model"]["fingerprint"]:
+    try:
+        job, method = job_from(record, picture.parent), method_from(record)
+        settings = Settings(**record["settings"])
+        model, fingerprint = record["model"]["name"], record["model"]["fingerprint"]
+        place = record["device"], record["dtype"], record["prediction_type"]
+    except (KeyError, TypeError) as error:
+        made = f"mast {record.get('mast', 'of another version')}"
         raise InputError(
-            f"{record['model']['name']}: its weights are not those the picture was made with "
-            f"(fingerprint {backbone.fingerprint}, recorded {record['model']['fingerprint']}); load the old model"
+            f"{picture}: its record is not of this version ({error}); replay it with {made}"
+        ) from error
+    png = picture if picture.suffix.lower() != ".json" else picture.with_suffix(".png")
+    if not png.exists():
+        raise InputError(f"{png}: no such file, so there is nothing to compare with; put the picture back")
+    before = read_rgb(png, "picture")
+    backbone = load(model, *place)
+    if backbone.fingerprint != fingerprint:
+        raise InputError(
+            f"{model}: its weights are not those the picture was made with (fingerprint "
+            f"{backbone.fingerprint}, recorded {fingerprint}); put the old model back"
         )
     with progress(quiet) as bar:
-        result = stylize(job, backbone, method_from(record), Settings(**record["settings"]), bar)
+        result = stylize(job, backbone, method, settings, bar)
     if output is not None:
         result.save(output, overwrite)
-    if before is None:
-        raise InputError(f"{png}: the picture itself is not there, so there is nothing to compare with")
     equal, largest, share = same_pixels(before, result.image)
     if as_json:
         print(
@@ -58,10 +68,9 @@ def replay(
             )
         )
     elif equal:
-        say(f"{png}: [bold green]bit-equal[/]")
+        say(f"{escape(str(png))}: [bold green]bit-equal[/]")
     else:
-        say(
-            f"{png}: [bold yellow]not equal[/]; {share:.1%} of the pixels differ, by at most {largest} of 255"
-        )
+        differ = f"{share:.1%} of the pixels differ, by at most {largest} of 255"
+        say(f"{escape(str(png))}: [bold yellow]not equal[/]; {differ}")
     if not equal:
         raise typer.Exit(1)

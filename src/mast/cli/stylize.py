@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from PIL import Image
+from rich.markup import escape
 
-from ..images import atomic, check_output, describe, read_rgb, save_png
+from ..images import atomic, check_output, describe, read_mask, read_rgb, save_png, split_colour
 from ..job import PRESETS, InputError, Job, Result, Settings
 from ..job import Progress as Step
 from ..pictures import contact_row, sheet
@@ -83,12 +84,11 @@ def stylize(
     """Repaints every region of PHOTO in its own style."""
     began = time.perf_counter()
     regions, notes = _regions(region, colour_map, colour_style)
-    regions = with_style_masks(regions, style_mask)
     if not regions and method != "reconstruct":
         raise InputError(
             "no region given; add -r MASK=STYLE (or =STYLE for the whole photo), or use --method reconstruct"
         )
-    job = Job(photo, tuple(regions))
+    job = Job(photo, tuple(with_style_masks(regions, style_mask)))
     switches = {name: False for name, on in (("lama", lama), ("sts", sts), ("ddi", ddi)) if not on}
     options = {"lam": lam, "pi": pi, "r": r, "tau": parse_tau(tau), **switches}
     changes: dict[str, Any] = {
@@ -99,15 +99,14 @@ def stylize(
         "keep_unassigned": keep,
     }
     changes |= {"features": features, "cache": None if cache else False}
-    outputs = _outputs(output, len(regions), save_masks, contact_sheet, overwrite)
+    outputs = _outputs(output, job, save_masks, contact_sheet, preview_every > 0, overwrite)
     _check_settings(preset, changes, method, options)
 
     from ..pipeline import bytes_on, default_method, default_settings
     from ..pipeline import stylize as run
-    from ..prepare import read_masks
 
     imported = time.perf_counter()
-    read_masks(job, read_rgb(photo, "photo").size, [])  # bad input is refused before a model is loaded
+    _check_pictures(job)
     from ..backbone.load import load
 
     backbone = load(model, device, dtype, prediction_type)
@@ -116,18 +115,19 @@ def stylize(
     )
     chosen = default_method(backbone, method, **options)
     loaded = time.perf_counter()
-    preview = outputs["preview"]
+    preview = outputs.get("preview")
     try:
         with progress(quiet) as bar:
 
             def on_step(step: Step) -> None:
                 bar(step)
-                if preview_every and step.x0 is not None and step.done % preview_every == 0:
+                if preview is not None and step.x0 is not None and step.done % preview_every == 0:
                     save_png(Image.fromarray(step.x0()), preview)
 
             result = run(job, backbone, chosen, settings, on_step)
     finally:
-        preview.unlink(missing_ok=True)
+        if preview is not None:
+            preview.unlink(missing_ok=True)
     result.seconds = {
         "import": round(imported - began, 3),
         **result.seconds,
@@ -136,16 +136,14 @@ def stylize(
     result.save(output, overwrite)
     extra = _extras(job, result, outputs, save_masks, contact_sheet)
     for note in [] if quiet else [*notes, *result.notes]:
-        say(f"[dim]note:[/] {note}")
+        say(f"[dim]note:[/] {escape(note)}")
     if as_json:
-        print(json.dumps({
-            "output": str(output), **extra, "seconds": result.seconds, "peak_memory": bytes_on(backbone.device),
-            "settings": result.provenance["settings"], "method": result.provenance["method"],
-            "model": result.provenance["model"], "notes": [*notes, *result.notes],
-        }))  # fmt: skip
+        report = {key: result.provenance[key] for key in ("settings", "method", "model")}
+        report |= {"output": str(output), "seconds": result.seconds, "peak_memory": bytes_on(backbone.device)}
+        print(json.dumps({**report, **extra, "notes": [*notes, *result.notes]}))
     elif not quiet:
         stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in result.seconds.items())
-        say(f"[bold]{output}[/]  ({stages})")
+        say(f"[bold]{escape(str(output))}[/]  ({stages})")
 
 
 def _regions(texts: list[str], colour_map: Path | None, styles: list[str]) -> tuple[list[Any], list[str]]:
@@ -155,8 +153,9 @@ def _regions(texts: list[str], colour_map: Path | None, styles: list[str]) -> tu
         return [parse_region(text) for text in texts], []
     if not styles:
         raise InputError(f"--map {colour_map} needs a style per colour: -s '#ff0000=STYLE'")
-    regions, notes = parse_map(colour_map, styles)
-    return [*regions, *[parse_region(text) for text in texts]], notes
+    others = [parse_region(text) for text in texts]
+    regions, notes = parse_map(colour_map, styles, any(region.mask is None for region in others))
+    return [*regions, *others], notes
 
 
 def parse_tau(text: str | None) -> float | tuple[float, ...] | None:
@@ -185,15 +184,32 @@ def _check_settings(
     make(method, **options)
 
 
-def _outputs(output: Path, count: int, masks: bool, contact: bool, overwrite: bool) -> dict[str, Path]:
-    """Every file that will be written, checked before any work."""
-    check_output(output, overwrite)
-    check_output(output.with_suffix(".json"), overwrite, (".json",))
-    names = {"preview": output.with_suffix(".preview.png")}
-    if contact:
-        names["sheet"] = check_output(output.with_suffix(".sheet.png"), overwrite)
-    for i in range(count if masks else 0):
-        names[f"mask{i + 1}"] = check_output(output.with_suffix(f".mask{i + 1}.png"), overwrite)
+def _check_pictures(job: Job) -> None:
+    """Bad input is refused before a model is loaded."""
+    from ..prepare import read_masks
+
+    read_masks(job, read_rgb(job.content, "photo").size, [])
+    for region in job.regions:
+        read_rgb(region.style, "style image")
+        if region.style_mask is not None:
+            read_mask(region.style_mask, "style mask")
+
+
+def _outputs(
+    output: Path, job: Job, masks: bool, contact: bool, preview: bool, overwrite: bool
+) -> dict[str, Path]:
+    """Every file that will be written, checked before any work; no input is ever written over."""
+    names = {"picture": output, "record": output.with_suffix(".json")}
+    names |= {"sheet": output.with_suffix(".sheet.png")} if contact else {}
+    names |= {"preview": output.with_suffix(".preview.png")} if preview else {}
+    for i in range(len(job.regions) if masks else 0):
+        names[f"mask{i + 1}"] = output.with_suffix(f".mask{i + 1}.png")
+    given = [job.content, *(file for r in job.regions for file in (r.style, r.mask, r.style_mask) if file)]
+    inputs = {split_colour(str(file))[0].resolve() for file in given}
+    for name, path in names.items():
+        if path.resolve() in inputs:
+            raise InputError(f"{path}: this is one of the inputs; choose another name for the output")
+        check_output(path, overwrite, (".json",) if name == "record" else (".png",))
     return names
 
 

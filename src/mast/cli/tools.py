@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from .app import app, say
 
-out = Console(highlight=False)
+out = Console(highlight=False, emoji=False)
 
 
 @app.command()
@@ -21,7 +22,7 @@ def models() -> None:
     """Known models, their licence, and whether they are on this machine."""
     from ..backbone.load import KNOWN
 
-    table = Table("model", "here", "licence", "about", box=None)
+    table = Table(Column("model", no_wrap=True), "here", "licence", "about", box=None)
     for model in KNOWN:
         table.add_row(
             model.name,
@@ -72,7 +73,10 @@ def cache_list() -> None:
         table.add_row(entry.kind, entry.path.stem[:16], size_text(entry.bytes), f"{unit} ago")
     out.print(table)
     total = sum(entry.bytes for entry in entries)
-    out.print(f"{len(entries)} files, {size_text(total)} of {size_text(cache.limit)}, in {cache.folder}")
+    where = f"in {escape(str(cache.folder))}"
+    out.print(
+        f"{len(entries)} files, {size_text(total)} of {size_text(cache.limit)}, {where}", soft_wrap=True
+    )
 
 
 @cache_app.command()

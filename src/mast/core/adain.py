@@ -18,7 +18,8 @@ def statistics(latent: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Te
         return latent.mean((2, 3), keepdim=True), latent.std((2, 3), keepdim=True) + EPSILON
     total = weight.sum()
     mean = (latent * weight).sum((2, 3), keepdim=True) / total
-    # Reliability weights: with weights of 0 and 1 this is the ordinary unbiased variance of the chosen cells.
+    # Reliability weights: with weights of 0 and 1 this is the ordinary unbiased variance of the chosen
+    # cells.
     unbiased = total - weight.pow(2).sum() / total
     variance = ((latent - mean).pow(2) * weight).sum((2, 3), keepdim=True) / unbiased.clamp_min(EPSILON)
     return mean, variance.sqrt() + EPSILON

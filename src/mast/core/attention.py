@@ -1,15 +1,17 @@
-"""Attention over several sources of keys at once: N styles and the content, in one softmax (Sec. 3.1, 3.3, 3.4).
+"""Attention over several sources of keys at once: N styles and the content, in one softmax (Sec. 3.1, 3.3,
+3.4).
 
-`dense_attention` writes the joint map down as the paper does and is the reference. `joint_attention` gives the same
-numbers without that map, from three quantities per partition g and query: the largest logit m_g, the logsumexp z_g, and
-ordinary attention at temperature tau. With the shift c_g of LAMA (log pi_g - z_g; 0 without LAMA):
+`dense_attention` writes the joint map down as the paper does and is the reference. `joint_attention` gives
+the same numbers without that map, from three quantities per partition g and query: the largest logit m_g,
+the logsumexp z_g, and ordinary attention at temperature tau. With the shift c_g of LAMA (log pi_g - z_g; 0
+without LAMA):
 
     log p_max = max_g (c_g + m_g) - logsumexp_g (c_g + z_g)
     log w_g   = tau c_g + logsumexp_j (tau l_gj)
     output    = sum_g softmax_g(log w_g) Attention(tau q_g, K_g, V_g)      ==  softmax(tau L) V
 
-A partition is only looked at for the queries that give it any mass, so N regions that tile the picture cost as much
-as one that fills it.
+A partition is only looked at for the queries that give it any mass, so N regions that tile the picture cost
+as much as one that fills it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ CHUNK_BYTES = (
 
 @dataclass(frozen=True)
 class Partition:
-    """One source: its queries (h, q, d), keys and values (h, k, d). Key counts may differ between partitions."""
+    """One source: its queries (h, q, d), keys and values (h, k, d). Key counts may differ between
+    partitions.
+    """
 
     query: Tensor
     key: Tensor
@@ -43,7 +47,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """Per head and query, each (h, q) float32: the logsumexp of the logits, and the log of the peak probability."""
+    """Per head and query, each (h, q) float32: the logsumexp of the logits, and the log of the peak
+    probability.
+    """
 
     log_z: Tensor
     log_peak: Tensor
@@ -58,7 +64,7 @@ class Joint:
     gap: Tensor | None
 
 
-# ------------------------------------------------------------------------------------------------ the reference
+# ------------------------------------------------------------ the reference
 
 
 def logits(partition: Partition) -> Tensor:
@@ -69,7 +75,9 @@ def logits(partition: Partition) -> Tensor:
 
 
 def dense_logits(styles: Sequence[Partition], content: Partition, masses: Tensor | None) -> Tensor:
-    """The joint logits (h, q, sum of keys) of Eq. 1, or of Eq. 6 when target masses (N + 1, q), content last, are given."""
+    """The joint logits (h, q, sum of keys) of Eq. 1, or of Eq. 6 when target masses (N + 1, q), content
+    last, are given.
+    """
     parts = [logits(partition) for partition in (*styles, content)]
     if masses is not None:
         log_targets = lama.log_masses(masses)
@@ -86,17 +94,22 @@ def dense_attention(
 ) -> Joint:
     """softmax(tau L) V with the whole joint map in memory (Eq. 9)."""
     joint = dense_logits(styles, content, masses)
-    gap, factor = None, tau
-    if callable(tau):
-        gap = sts.sharpness_gap(sts.log_peak(logits(content)), sts.log_peak(joint))
-        factor = tau(gap)
-    factor = torch.as_tensor(factor, dtype=joint.dtype, device=joint.device).expand(joint.shape[0])
+    gap = sts.sharpness_gap(sts.log_peak(logits(content)), sts.log_peak(joint)) if callable(tau) else None
+    factor = _factor(tau, gap, joint)
     attention = (factor.view(-1, 1, 1) * joint).softmax(-1)
     values = torch.cat([partition.value.float() for partition in (*styles, content)], 1)
     return Joint((attention @ values).to(content.value.dtype), factor, gap)
 
 
-# ------------------------------------------------------------------------------------------------ without the joint map
+def _factor(tau: TauRule, gap: Tensor | None, like: Tensor) -> Tensor:
+    """tau of each head, (h,); `like` is any (h, ...) tensor."""
+    if callable(tau):
+        assert gap is not None
+        return tau(gap)
+    return torch.full((like.shape[0],), float(tau), device=like.device)
+
+
+# ------------------------------------------------------------ without the joint map
 
 
 def row_statistics(query: Tensor, key: Tensor) -> RowStatistics:
@@ -122,7 +135,8 @@ def row_statistics(query: Tensor, key: Tensor) -> RowStatistics:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Ordinary attention and the logsumexp of its logits: (h, q, d), (h, k, d), (h, k, d) -> (h, q, d), (h, q).
+    """Ordinary attention and the logsumexp of its logits: (h, q, d), (h, k, d), (h, k, d) -> (h, q, d), (h,
+    q).
 
     Uses the fused kernel that returns its logsumexp, where the device has one.
     """
@@ -137,6 +151,28 @@ def attend(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     return output, row_statistics(query, key).log_z
 
 
+@dataclass
+class _Share:
+    """A partition as seen by the queries that give it any mass: rows (n,), or None for all of them.
+
+    log_mass: (n,) under LAMA, else None. statistics: (h, n), where they are needed.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    rows: Tensor | None
+    log_mass: Tensor | None
+    statistics: RowStatistics | None = None
+
+    @property
+    def shift(self) -> Tensor:
+        """c_g (h, n): what LAMA adds to the partition's logits, 0 without it."""
+        assert self.statistics is not None
+        log_z = self.statistics.log_z
+        return torch.zeros_like(log_z) if self.log_mass is None else self.log_mass - log_z
+
+
 def joint_attention(
     styles: Sequence[Partition],
     content: Partition,
@@ -144,96 +180,82 @@ def joint_attention(
     tau: TauRule = 1.0,
     content_statistics: RowStatistics | None = None,
 ) -> Joint:
-    """Equal to `dense_attention`, without the joint map. masses: (N + 1, q) targets, content last, or None (Eq. 1).
+    """Equal to `dense_attention`, without the joint map.
 
+    masses: (N + 1, q) target masses, content last, or None for one softmax over everything (Eq. 1).
     content_statistics: `row_statistics` of the content partition when they are known already.
     """
-    heads, count, _ = content.query.shape
-    adaptive = callable(tau)
-    partitions = [*styles, content]
-    owned = [_owned_rows(None if masses is None else masses[g]) for g in range(len(partitions))]
-    shift = torch.full((len(partitions), heads, count), -math.inf, device=content.query.device)
-    # Row statistics fix the masses (z_g) and the sharpness (peaks); at a fixed tau of 1 neither is needed.
-    needs_statistics = adaptive or (masses is not None and tau != 1.0)
-    joint_peak = torch.full((heads, count), -math.inf, device=content.query.device)
-    joint_z = torch.full_like(joint_peak, -math.inf)
-    log_targets = None if masses is None else lama.log_masses(masses)
-    for g, (partition, rows) in enumerate(zip(partitions, owned, strict=True)):
-        if rows is not None and len(rows) == 0:
-            continue
-        mass = None if log_targets is None else _take(log_targets[g], rows)
-        if not needs_statistics:
-            _put(shift[g], rows, torch.zeros(1, device=shift.device) if mass is None else mass)
-            continue
-        if partition is content and content_statistics is not None:
-            found = RowStatistics(
-                _take(content_statistics.log_z, rows), _take(content_statistics.log_peak, rows)
-            )
-        else:
-            found = row_statistics(_take(partition.query, rows, 1), partition.key)
-        moved = torch.zeros_like(found.log_z) if mass is None else mass - found.log_z
-        _put(shift[g], rows, moved)
-        _put(joint_peak, rows, torch.maximum(_take(joint_peak, rows), moved + found.log_z + found.log_peak))
-        if mass is None:
-            joint_z = torch.logaddexp(joint_z, found.log_z)
-        elif partition is content and content_statistics is None and rows is None:
-            content_statistics = found
+    *style_shares, own = [_share(partition, masses, g) for g, partition in enumerate((*styles, content))]
+    shares = [share for share in (*style_shares, own) if share.query.shape[1] > 0]
     gap = None
-    if callable(tau):
+    # At a fixed tau of 1 LAMA's masses are the mixing weights themselves, and nothing need be known of the rows.
+    if callable(tau) or (masses is not None and tau != 1.0):
         if content_statistics is None:
             content_statistics = row_statistics(content.query, content.key)
-        if masses is None:
-            joint_peak = joint_peak - joint_z
-        gap = sts.sharpness_gap(content_statistics.log_peak, joint_peak)
-        factor = tau(gap)
-    else:
-        factor = torch.full((heads,), float(tau), device=content.query.device)
-    return Joint(
-        _mix(partitions, owned, shift, factor, exact_masses=not needs_statistics and masses is not None),
-        factor,
-        gap,
-    )
+        for share in shares:
+            if share is not own:
+                share.statistics = row_statistics(share.query, share.key)
+        own.statistics = _restrict(content_statistics, own.rows)
+        if callable(tau):
+            gap = sts.sharpness_gap(content_statistics.log_peak, _joint_log_peak(shares, content.query))
+    factor = _factor(tau, gap, content.query)
+    return Joint(_mix(shares, factor, content.query), factor, gap)
 
 
-def _mix(
-    partitions: Sequence[Partition],
-    owned: Sequence[Tensor | None],
-    shift: Tensor,
-    tau: Tensor,
-    exact_masses: bool,
-) -> Tensor:
-    """sum_g softmax_g(log w_g) Attention(tau q_g, K_g, V_g). With `exact_masses` (tau is 1) log w_g is log pi_g itself."""
+def _share(partition: Partition, masses: Tensor | None, g: int) -> _Share:
+    if masses is None:
+        return _Share(partition.query, partition.key, partition.value, None, None)
+    rows: Tensor | None = masses[g].nonzero().squeeze(1)
+    if rows is not None and len(rows) == masses.shape[1]:
+        rows = None
+    log_mass = lama.log_masses(_take(masses[g], rows))
+    return _Share(_take(partition.query, rows, 1), partition.key, partition.value, rows, log_mass)
+
+
+def _joint_log_peak(shares: Sequence[_Share], like: Tensor) -> Tensor:
+    """log p_max of the joint rows (h, q): max_g (c_g + m_g) - logsumexp_g (c_g + z_g), the latter 0 under
+    LAMA.
+    """
+    peak = torch.full(like.shape[:2], -math.inf, device=like.device)
+    total = torch.full_like(peak, -math.inf)
+    for share in shares:
+        assert share.statistics is not None
+        largest = share.shift + share.statistics.log_z + share.statistics.log_peak
+        _put(peak, share.rows, torch.maximum(_take(peak, share.rows), largest))
+        if share.log_mass is None:
+            total = torch.logaddexp(total, share.statistics.log_z)
+    return peak if shares[-1].log_mass is not None else peak - total
+
+
+def _mix(shares: Sequence[_Share], tau: Tensor, like: Tensor) -> Tensor:
+    """sum_g softmax_g(log w_g) Attention(tau q_g, K_g, V_g), (h, q, d).
+
+    log w_g = tau c_g + logsumexp_j(tau l_gj). A share with a mass but no statistics is one at tau = 1:
+    log w_g = log pi_g.
+    """
     scale = tau.view(-1, 1, 1)
-    log_weight = shift if exact_masses else shift * scale.view(-1, 1)
-    outputs: list[Tensor | None] = []
-    for g, (partition, rows) in enumerate(zip(partitions, owned, strict=True)):
-        if rows is not None and len(rows) == 0:
-            outputs.append(None)
-            continue
-        query = _take(partition.query, rows, 1)
-        output, log_z = attend((query * scale).to(query.dtype), partition.key, partition.value)
-        outputs.append(output)
-        if not exact_masses:
-            _put(log_weight[g], rows, _take(log_weight[g], rows) + log_z)
-    weight = log_weight.softmax(0)
-    result = torch.zeros_like(partitions[-1].query)
-    for g, (output, rows) in enumerate(zip(outputs, owned, strict=True)):
-        if output is None:
-            continue
-        part = output * _take(weight[g], rows).unsqueeze(-1)
-        if rows is None:
-            result += part
+    log_weight = torch.full((len(shares), *like.shape[:2]), -math.inf, device=like.device)
+    outputs = []
+    for g, share in enumerate(shares):
+        output, log_z = attend((share.query * scale).to(share.query.dtype), share.key, share.value)
+        if share.statistics is None:
+            weight = log_z if share.log_mass is None else share.log_mass.expand_as(log_z)
         else:
-            result.index_add_(1, rows, part.to(result.dtype))
+            weight = tau.view(-1, 1) * share.shift + log_z
+        _put(log_weight[g], share.rows, weight)
+        outputs.append(output)
+    weights = log_weight.softmax(0).unsqueeze(-1)
+    result = torch.zeros_like(like)
+    for share, output, weight in zip(shares, outputs, weights, strict=True):
+        if share.rows is None:
+            result += output * weight
+        else:
+            result.index_add_(1, share.rows, (output * _take(weight, share.rows, 1)).to(result.dtype))
     return result
 
 
-def _owned_rows(mass: Tensor | None) -> Tensor | None:
-    """The queries that give a partition any mass; None means all of them."""
-    if mass is None:
-        return None
-    rows = mass.nonzero().squeeze(1)
-    return None if len(rows) == len(mass) else rows
+def _restrict(statistics: RowStatistics, rows: Tensor | None) -> RowStatistics:
+    return RowStatistics(_take(statistics.log_z, rows), _take(statistics.log_peak, rows))
 
 
 def _take(values: Tensor, rows: Tensor | None, dim: int = -1) -> Tensor:
@@ -242,6 +264,6 @@ def _take(values: Tensor, rows: Tensor | None, dim: int = -1) -> Tensor:
 
 def _put(target: Tensor, rows: Tensor | None, values: Tensor) -> None:
     if rows is None:
-        target.copy_(values.expand_as(target))
+        target.copy_(values)
     else:
         target[:, rows] = values

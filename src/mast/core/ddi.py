@@ -1,4 +1,6 @@
-"""DDI, Discrepancy-aware Detail Injection (Sec. 3.5, App. A.6): the photo's fine detail, where stylization lost it."""
+"""DDI, Discrepancy-aware Detail Injection (Sec. 3.5, App. A.6): the photo's fine detail, where stylization
+lost it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ EPSILON = 1e-8
 
 @lru_cache(maxsize=64)
 def gaussian_high_pass(height: int, width: int, r: float, device: str = "cpu") -> Tensor:
-    """Eq. 42-44: 1 - exp(-D^2 / 2 sigma^2) on the centred frequency plane, sigma = r min(h, w); (h, w) float32."""
+    """Eq. 42-44: 1 - exp(-D^2 / 2 sigma^2) on the centred frequency plane, sigma = r min(h, w); (h, w)
+    float32.
+    """
     u = torch.arange(height, device=device, dtype=torch.float32) - height // 2
     v = torch.arange(width, device=device, dtype=torch.float32) - width // 2
     distance = u[:, None] ** 2 + v[None, :] ** 2
@@ -22,14 +26,17 @@ def gaussian_high_pass(height: int, width: int, r: float, device: str = "cpu") -
 
 @lru_cache(maxsize=64)
 def _half_plane(height: int, width: int, r: float, device: str) -> Tensor:
-    """The part of the mask that a real-input FFT uses, with the zero frequency in the corner; (h, w // 2 + 1)."""
+    """The part of the mask that a real-input FFT uses, with the zero frequency in the corner; (h, w // 2 +
+    1).
+    """
     return torch.fft.ifftshift(gaussian_high_pass(height, width, r, device))[:, : width // 2 + 1].contiguous()
 
 
 def high_pass(feature: Tensor, r: float = 0.3) -> Tensor:
     """Eq. 45: H_r(F), computed in float32; (b, c, h, w) -> (b, c, h, w).
 
-    The mask is symmetric, so the real-input transform gives the same numbers as the full one for half the work.
+    The mask is symmetric, so the real-input transform gives the same numbers as the full one for half the
+    work.
     """
     height, width = feature.shape[-2:]
     mask = _half_plane(height, width, r, str(feature.device))
@@ -38,7 +45,9 @@ def high_pass(feature: Tensor, r: float = 0.3) -> Tensor:
 
 
 def discrepancy(update: Tensor, content: Tensor) -> Tensor:
-    """Eq. 11: omega = 1 - cos(dF_x, F_c) over channels and space together; (b, c, h, w) twice -> (b, 1, 1, 1)."""
+    """Eq. 11: omega = 1 - cos(dF_x, F_c) over channels and space together; (b, c, h, w) twice -> (b, 1, 1,
+    1).
+    """
     cosine = torch.cosine_similarity(
         update.float().flatten(1), content.float().flatten(1), dim=1, eps=EPSILON
     )

@@ -1,8 +1,8 @@
 """DDIM (Song et al. 2021, https://arxiv.org/abs/2010.02502) with eta 0, forwards and backwards.
 
-Convention: the clean latent *is* z at the first timestep. At each t the U-Net sees (z_t, t) and the latent moves to a
-neighbouring t, so features recorded while inverting equal features recomputed from the stored z_t, and inversion
-followed by denoising with one and the same prediction is the identity.
+Convention: the clean latent *is* z at the first timestep. At each t the U-Net sees (z_t, t) and the latent
+moves to a neighbouring t, so features recorded while inverting equal features recomputed from the stored
+z_t, and inversion followed by denoising with one and the same prediction is the identity.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def cumulative_alphas(config: Mapping[str, Any]) -> Tensor:
         betas = torch.linspace(start**0.5, end**0.5, count, dtype=torch.float32) ** 2
     elif kind == "squaredcos_cap_v2":
         bar = [math.cos((i / count + 0.008) / 1.008 * math.pi / 2) ** 2 for i in range(count + 1)]
-        betas = torch.tensor([min(1 - b / a, 0.999) for a, b in zip(bar, bar[1:], strict=False)])
+        betas = torch.tensor([min(1 - b / a, 0.999) for a, b in pairwise(bar)])
     else:
         raise ValueError(
             f"beta schedule {kind!r} is not known; known are linear, scaled_linear, squaredcos_cap_v2"
@@ -54,7 +55,9 @@ def cumulative_alphas(config: Mapping[str, Any]) -> Tensor:
 
 
 def _zero_terminal_snr(betas: Tensor) -> Tensor:
-    """Lin et al. 2023 (https://arxiv.org/abs/2305.08891), Algorithm 1: the last timestep carries no signal."""
+    """Lin et al. 2023 (https://arxiv.org/abs/2305.08891), Algorithm 1: the last timestep carries no
+    signal.
+    """
     root = torch.cumprod(1 - betas, 0).sqrt()
     first, last = root[0].clone(), root[-1].clone()
     bar = ((root - last) * first / (first - last)) ** 2
@@ -90,7 +93,9 @@ def make_schedule(config: Mapping[str, Any], steps: int) -> Schedule:
 
 
 def split(z: Tensor, prediction: Tensor, alpha: float, prediction_type: str) -> tuple[Tensor, Tensor]:
-    """The clean latent x0 and the noise that a prediction at cumulative alpha describes: z = sqrt(a) x0 + sqrt(1-a) e."""
+    """The clean latent x0 and the noise that a prediction at cumulative alpha describes: z = sqrt(a) x0 +
+    sqrt(1-a) e.
+    """
     signal, noise = math.sqrt(alpha), math.sqrt(1 - alpha)
     if prediction_type == "epsilon":
         return (z - noise * prediction) / signal, prediction

@@ -1,7 +1,7 @@
 """LAMA, Logit-level Attention Mass Allocation (Sec. 3.3, App. A.2): a mask becomes attention mass, exactly.
 
-Adding one scalar per style and query to all logits of that style makes the joint softmax give each partition the
-mass its mask asks for, without changing which keys are chosen inside a partition.
+Adding one scalar per style and query to all logits of that style makes the joint softmax give each
+partition the mass its mask asks for, without changing which keys are chosen inside a partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def target_masses(masks: Tensor, pi: float = 0.9) -> Tensor:
 
 
 def log_masses(targets: Tensor, clamp: float = 0.0) -> Tensor:
-    """log pi, with log 0 = -inf: the exact limit. `clamp` > 0 floors the targets first, as the paper's code does (1e-6)."""
+    """log pi, with log 0 = -inf: the exact limit. `clamp` > 0 floors the targets first, as the paper's code
+    does (1e-6).
+    """
     return targets.clamp_min(clamp).log() if clamp > 0 else targets.log()
 
 
@@ -28,7 +30,8 @@ def bias(log_targets: Tensor, log_z: Tensor) -> Tensor:
     """Eq. 5: b_i = log(pi_i / pi_c) + log Z_c - log Z_i.
 
     log_targets: (N + 1, q), content last; log_z: (N + 1, ..., q) the logsumexp of each partition's logits.
-    Returns (N, ..., q). Where pi_i is 0 the bias is -inf. Where pi_c is 0 there is no finite bias: see `offsets`.
+    Returns (N, ..., q). Where pi_i is 0 the bias is -inf. Where pi_c is 0 there is no finite bias: see
+    `offsets`.
     """
     between = (1,) * (log_z.dim() - log_targets.dim())
     log_targets = log_targets.view(log_targets.shape[0], *between, log_targets.shape[-1])
@@ -38,9 +41,10 @@ def bias(log_targets: Tensor, log_z: Tensor) -> Tensor:
 def offsets(log_targets: Tensor, log_z: Tensor) -> Tensor:
     """What every partition's logits are shifted by so that partition g has mass pi_g: log pi_g - log Z_g.
 
-    The same as `bias` up to the shift log pi_c - log Z_c shared by a query's whole row, which a softmax does not see,
-    so nothing is divided by pi_c and zero masses, of a style or of the content, are just -inf.
-    After this shift the row's logsumexp is log sum_g pi_g = 0. Shapes as in `bias`, but (N + 1, ..., q) comes back.
+    The same as `bias` up to the shift log pi_c - log Z_c shared by a query's whole row, which a softmax
+    does not see, so nothing is divided by pi_c and zero masses, of a style or of the content, are just
+    -inf. After this shift the row's logsumexp is log sum_g pi_g = 0. Shapes as in `bias`, but (N + 1, ...,
+    q) comes back.
     """
     between = (1,) * (log_z.dim() - log_targets.dim())
     return log_targets.view(log_targets.shape[0], *between, log_targets.shape[-1]) - log_z

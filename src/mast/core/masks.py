@@ -1,4 +1,6 @@
-"""Masks: checked with numbers, freed of overlap, and averaged by area to every grid that needs them (Sec. 3.2-3.3)."""
+"""Masks: checked with numbers, freed of overlap, and averaged by area to every grid that needs them (Sec.
+3.2-3.3).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def verify(masks: Tensor, names: Sequence[str]) -> None:
 
 
 def separate(masks: Tensor) -> tuple[Tensor, float]:
-    """Divides by the sum where masks overlap to more than 1. Returns the masks and the share of pixels touched.
+    """Divides by the sum where masks overlap to more than 1. Returns the masks and the share of pixels
+    touched.
 
     masks: (n, h, w). A rounding-sized excess is mended silently and does not count.
     """
@@ -54,11 +57,14 @@ def separate(masks: Tensor) -> tuple[Tensor, float]:
 def check_survival(
     masks: Tensor, grid: tuple[int, int], names: Sequence[str], pixels: Sequence[float]
 ) -> None:
-    """Refuses a region that vanishes on the coarsest controlled grid; masks: (n, *grid), pixels: its area in the photo."""
+    """Refuses a region that vanishes on the coarsest controlled grid; masks: (n, *grid), pixels: its area
+    in the photo.
+    """
     for mask, name, area in zip(masks, names, pixels, strict=True):
         if float(mask.max()) < VANISHED:
             raise InputError(
-                f"{name}: the region covers {area:.0f} pixels of the photo and vanishes on the {grid[0]}x{grid[1]} grid "
+                f"{name}: the region covers {area:.0f} pixels of the photo and vanishes on the "
+                f"{grid[0]}x{grid[1]} grid "
                 "where styles are applied; enlarge the mask or work at a larger --size"
             )
 

@@ -1,4 +1,6 @@
-"""STS, Sharpness-aware Temperature Scaling (Sec. 3.4, App. A.3-A.5): joint attention as sharp as the content's own."""
+"""STS, Sharpness-aware Temperature Scaling (Sec. 3.4, App. A.3-A.5): joint attention as sharp as the
+content's own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def tau_from_gap(
 ) -> Tensor:
     """Eq. 36-37: tau = clip(a D^2 + b D + c, 1, 5), one factor per head.
 
-    The parabola turns at D = -b / 2a, left of which it would rise again although attention there is far too sharp
+    The parabola turns at D = -b / 2a, left of which it would rise again although attention there is far too
+    sharp
     already: such gaps take the lower limit.
     """
     a, b, c = coefficients

@@ -1,7 +1,8 @@
 """The feature bank: what the content and the styles look like to the U-Net, per timestep and site.
 
-Three sources give the same numbers: `Recorded` (kept in memory while inverting), `Stored` (read from a file, as needed)
-and `Replayed` (computed again from the trajectory, one timestep at a time, when memory is short).
+Three sources give the same numbers: `Recorded` (kept in memory while inverting), `Stored` (read from a
+file, as needed) and `Replayed` (computed again from the trajectory, one timestep at a time, when memory is
+short).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ CONTENT = frozenset({"query", "key", "value", "residual", "statistics"})
 
 @dataclass(frozen=True)
 class SiteFeatures:
-    """What was seen at one site: query, key, value (heads, tokens, d), residual (1, c, h, w), all float32 on the device.
+    """What was seen at one site: query, key, value (heads, tokens, d), residual (1, c, h, w), all float32
+    on the device.
 
     statistics: of the site's own self-attention. What was not asked for is None.
     """
@@ -39,6 +41,10 @@ class SiteFeatures:
     value: Tensor | None = None
     residual: Tensor | None = None
     statistics: RowStatistics | None = None
+
+    def key_value(self) -> tuple[Tensor, Tensor]:
+        assert self.key is not None and self.value is not None
+        return self.key, self.value
 
 
 class Source(Protocol):
@@ -106,7 +112,7 @@ class Stored:
     def __init__(self, path: Path):
         self.file = safe_open(path, framework="pt")
         self.names: dict[int, list[str]] = {}
-        for key in self.file.keys():
+        for key in self.file.keys():  # noqa: SIM118  (not a dict)
             step, name = key.split(".", 1)
             self.names.setdefault(int(step), []).append(name)
 
@@ -142,7 +148,9 @@ class Replayed:
 def at_site(
     seen: Mapping[str, Tensor], site: Site, device: torch.device, keep: Tensor | None = None
 ) -> SiteFeatures:
-    """The features of one site in float32 on the device. keep: indices of the only keys and values to use."""
+    """The features of one site in float32 on the device. keep: indices of the only keys and values to
+    use.
+    """
 
     def get(name: str) -> Tensor | None:
         tensor = seen.get(f"{site.index}.{name}")
@@ -176,7 +184,9 @@ def bytes_needed(
 
 
 def available_memory() -> int:
-    """Bytes that can be used without swapping: what the system calls available, within a container's limit."""
+    """Bytes that can be used without swapping: what the system calls available, within a container's
+    limit.
+    """
     try:
         fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(fields["MemAvailable"].split()[0]) * 1024

@@ -1,7 +1,8 @@
 """Trajectories and features on disk, so that nothing is inverted twice.
 
-Files are named by what they depend on, written under a temporary name and renamed, and dropped, least recently used
-first, when the folder grows past its limit. A damaged file is removed and its content made again.
+Files are named by what they depend on, written under a temporary name and renamed, and dropped, least
+recently used first, when the folder grows past its limit. A damaged file is removed and its content made
+again.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ def parse_size(text: str, name: str) -> int:
 
 
 def content_key(image: Tensor, **dependencies: Any) -> str:
-    """A name for what is made from an image tensor and the given facts (sizes, fingerprint, schedule, ...)."""
+    """A name for what is made from an image tensor and the given facts (sizes, fingerprint, schedule,
+    ...).
+    """
     digest = hashlib.sha256(json.dumps(dependencies, sort_keys=True, default=str).encode())
     digest.update(str(tuple(image.shape)).encode())
-    digest.update(image.detach().cpu().contiguous().numpy())
+    digest.update(image.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
@@ -130,7 +133,9 @@ class Cache:
         return sorted(found, key=lambda entry: entry.used)
 
     def prune(self, limit: int | None = None) -> int:
-        """Drops the least recently used entries until the rest fits `limit` bytes. Returns the bytes freed."""
+        """Drops the least recently used entries until the rest fits `limit` bytes. Returns the bytes
+        freed.
+        """
         entries = self.entries()
         excess, freed = sum(entry.bytes for entry in entries) - (self.limit if limit is None else limit), 0
         for entry in entries:

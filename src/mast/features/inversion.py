@@ -1,9 +1,11 @@
 """DDIM inversion (Sec. 3.2): a clean latent becomes the trajectory z_t of latents that leads to its noise.
 
-plain    At each t the U-Net predicts at (z_t, t) and the latent moves on with that noise: the paper's inversion.
-refined  Denoising comes back from t_(i+1) with the noise predicted at t_(i+1), so the way out should use it too. Step by
-         step the latent is first moved with the last noise known, the U-Net predicts at the point reached, and the move is
-         done again with that noise. One pass a step, as plain, but nearly exact on the way back.
+plain    At each t the U-Net predicts at (z_t, t) and the latent moves on with that noise: the paper's
+         inversion.
+refined  Denoising comes back from t_(i+1) with the noise predicted at t_(i+1), so the way out should use it
+         too. Step by step the latent is first moved with the last noise known, the U-Net predicts at the
+         point reached, and the move is done again with that noise. One pass a step, as plain, but nearly
+         exact on the way back.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from ..core import ddim
 class Trajectory:
     """latents: (steps, c, h, w), z at every timestep, the clean one first.
 
-    points: (steps, c, h, w), where the U-Net looked at each timestep: features are those of (points[i], timesteps[i]).
-    Plain inversion looks at the latents themselves.
+    points: (steps, c, h, w), where the U-Net looked at each timestep: features are those of (points[i],
+    timesteps[i]). Plain inversion looks at the latents themselves.
     """
 
     latents: Tensor
@@ -48,7 +50,8 @@ def invert(
     on_pass: OnPass | None = None,
     features: bool = False,
 ) -> Trajectory:
-    """The trajectory of one clean latent (1, c, h, w). One picture at a time, so that the bits do not depend on its company.
+    """The trajectory of one clean latent (1, c, h, w). One picture at a time, so that the bits do not
+    depend on its company.
 
     features: whoever watches the U-Net wants to see every timestep, the last one too.
     """

@@ -1,4 +1,6 @@
-"""From a picture to its trajectory and features, by the cheapest way: read, recorded while inverting, or replayed."""
+"""From a picture to its trajectory and features, by the cheapest way: read, recorded while inverting, or
+replayed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ FEATURE_SHARE = 8  # a picture's features are kept on disk when they take at mos
 
 
 class Library:
-    """Looks pictures up for one run. The same picture is never inverted twice, in this run or, with a cache, in any other."""
+    """Looks pictures up for one run. The same picture is never inverted twice, in this run or, with a
+    cache, in any other.
+    """
 
     def __init__(
         self,
@@ -64,7 +68,8 @@ class Library:
     def look_up(
         self, image: Tensor, wants: frozenset[str], on_pass: Callable[[int], None]
     ) -> tuple[Trajectory, Source | None]:
-        """The trajectory of an image (1, 3, h, w), and a source of the wanted features (None when nothing is wanted).
+        """The trajectory of an image (1, 3, h, w), and a source of the wanted features (None when nothing
+        is wanted).
 
         on_pass is called after each U-Net pass with the timestep's index, and may raise to cancel.
         """

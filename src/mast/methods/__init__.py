@@ -21,7 +21,8 @@ def make(name: str, **options: Any) -> Method:
     if name not in METHODS:
         near = get_close_matches(name, METHODS, 1)
         raise InputError(
-            f"no method is called {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (there are {', '.join(METHODS)})"
+            f"no method is called {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (there are "
+            f"{', '.join(METHODS)})"
         )
     given = {option: value for option, value in options.items() if value is not None}
     known = {f.name for f in fields(METHODS[name])}  # type: ignore[arg-type]

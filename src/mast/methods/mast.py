@@ -1,4 +1,6 @@
-"""MAST itself: query blending, then LAMA, STS and DDI, each of which can be switched off (Table 3's rows)."""
+"""MAST itself: query blending, then LAMA, STS and DDI, each of which can be switched off (Table 3's
+rows).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from .method import Method, Scene, unit_interval
 
 @dataclass(frozen=True)
 class Mast(Method):
-    """lam: lambda, how much of the content's query is blended in (Eq. 3). pi: pi*, the style mass of a full mask (Eq. 4).
+    """lam: lambda, how much of the content's query is blended in (Eq. 3). pi: pi*, the style mass of a full
+    mask (Eq. 4).
 
-    r: frequency scale of the detail filter (Eq. 43). tau: None for the coefficients fitted on SD 1.4, three numbers
-    (a, b, c) for others (Eq. 36), or one number for a fixed factor.
+    r: frequency scale of the detail filter (Eq. 43). tau: None for the coefficients fitted on SD 1.4, three
+    numbers (a, b, c) for others (Eq. 36), or one number for a fixed factor.
     mass_floor: clamps target masses from below, 1e-6 in the paper's code; 0 is the exact limit.
     """
 
@@ -82,11 +85,11 @@ class Mast(Method):
     def joint(self, scene: Scene, site: Site, query: Tensor) -> Joint:
         """Eq. 3, 4-6 and 7-9 at one site; query: (1, heads, tokens, d)."""
         content = scene.content_at(site)
-        assert content.query is not None and content.key is not None and content.value is not None
+        assert content.query is not None
         blended = self.lam * content.query + (1 - self.lam) * query[0].float()
-        styles = [Partition(blended, style.key, style.value) for style in scene.styles_at(site)]  # type: ignore[arg-type]
+        styles = [Partition(blended, *style.key_value()) for style in scene.styles_at(site)]
         masses = self.masses(scene, site) if self.lama else None
-        own = Partition(content.query, content.key, content.value)
+        own = Partition(content.query, *content.key_value())
         return joint_attention(styles, own, masses, self.tau_rule, content.statistics)
 
     def masses(self, scene: Scene, site: Site) -> Tensor:
@@ -104,7 +107,9 @@ class Mast(Method):
 
 @dataclass(frozen=True)
 class SharedAttention(Mast):
-    """The base row of the ablation: one softmax over all concatenated keys (Eq. 1), no masses, no sharpening, no detail."""
+    """The base row of the ablation: one softmax over all concatenated keys (Eq. 1), no masses, no
+    sharpening, no detail.
+    """
 
     lama: bool = False
     sts: bool = False

@@ -1,7 +1,8 @@
-"""What a method is: what it needs recorded, how it starts, what a site returns, and, if need be, its own way to sample.
+"""What a method is: what it needs recorded, how it starts, what a site returns, and, if need be, its own
+way to sample.
 
-Most methods only say `start`, `attend` and `residual`; the loop is theirs for free. One that optimises a latent, or
-pulls it somewhere after each step, overrides `sample` or `after_step`.
+Most methods only say `start`, `attend` and `residual`; the loop is theirs for free. One that optimises a
+latent, or pulls it somewhere after each step, overrides `sample` or `after_step`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Scene:
 
 
 OnDenoise = Callable[[int, Tensor, Tensor], "Tensor | None"]
-"""Called after each step with its index into the schedule, the latent, and the clean estimate x0; may return another latent."""
+"""Called after each step with its index into the schedule, the latent, and the clean estimate x0; may
+return another latent.
+"""
 
 
 class Method:
@@ -100,7 +103,9 @@ class Method:
         return branch
 
     def after_step(self, scene: Scene, latent: Tensor) -> Tensor:
-        """A last word on the latent (1, c, h, w) that a step has reached; `scene.step` is the step it was made at."""
+        """A last word on the latent (1, c, h, w) that a step has reached; `scene.step` is the step it was
+        made at.
+        """
         return latent
 
     @torch.inference_mode()

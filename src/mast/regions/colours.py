@@ -15,7 +15,9 @@ SMALLEST_SHARE = 0.001  # colours that cover less are edges between others
 def colour_shares(
     path: Path, wanted: Sequence[tuple[int, int, int]]
 ) -> tuple[list[float], list[tuple[str, float]]]:
-    """The share of the map each wanted colour covers, and the other colours ("#rrggbb", share), largest first."""
+    """The share of the map each wanted colour covers, and the other colours ("#rrggbb", share), largest
+    first.
+    """
     pixels = np.asarray(read_rgb(path, "map")).reshape(-1, 3)
     free = np.ones(len(pixels), bool)
     shares = []

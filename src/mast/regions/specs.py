@@ -10,6 +10,7 @@ from ..job import InputError, Region
 from .colours import colour_shares
 
 EXAMPLE = "write MASK=STYLE, MASK=STYLE@0.7, or =STYLE for what is left over"
+LISTED = 8  # colours of a map that are named one by one
 
 
 def parse_region(text: str) -> Region:
@@ -17,18 +18,20 @@ def parse_region(text: str) -> Region:
     mask, equals, style = text.partition("=")
     if not equals or not style:
         raise InputError(f"-r {text}: this is not a region; {EXAMPLE}")
-    style, strength = _strength(style, text)
+    style, strength = _strength(style, f"-r {text}")
     return Region(style=style, mask=mask or None, strength=strength)
 
 
-def parse_map(path: Path, texts: list[str]) -> tuple[list[Region], list[str]]:
-    """The regions of a colour-coded map, from '#RRGGBB=STYLE[@STRENGTH]'; and notes on colours nobody claimed."""
+def parse_map(path: Path, texts: list[str], rest: bool = False) -> tuple[list[Region], list[str]]:
+    """The regions of a colour-coded map, from '#RRGGBB=STYLE[@STRENGTH]'; and notes on colours nobody
+    claimed. rest: some other region takes what is left over.
+    """
     regions, wanted = [], []
     for text in texts:
         colour, equals, style = text.partition("=")
         if not equals or not style:
             raise InputError(f"-s {text}: write '#RRGGBB=STYLE', for example '#ff0000=waves.png'")
-        style, strength = _strength(style, text)
+        style, strength = _strength(style, f"-s {text}")
         rgb = colour_of(colour)
         if rgb is None:
             raise InputError(
@@ -41,11 +44,17 @@ def parse_map(path: Path, texts: list[str]) -> tuple[list[Region], list[str]]:
     shares, others = colour_shares(path, wanted)
     for rgb, share in zip(wanted, shares, strict=True):
         if share == 0:
-            found = ", ".join(f"{name} ({part:.1%})" for name, part in others[:6]) or "none"
+            found = ", ".join(f"{name} ({part:.1%})" for name, part in others[:6])
             raise InputError(
-                f"{path}: no pixel has the colour #{rgb[0]:02x}{rgb[1]:02x}{rgb[2]:02x}; other colours there: {found}"
+                f"{path}: no pixel has the colour #{rgb[0]:02x}{rgb[1]:02x}{rgb[2]:02x}; "
+                + (f"colours there without a style: {found}" if found else "drop it, every pixel has a style")
             )
-    return regions, [f"{path}: {name} ({part:.1%}) has no style and stays as it is" for name, part in others]
+    fate = "goes to what is left over" if rest else "stays as it is"
+    notes = [f"{path}: {name} ({part:.1%}) has no style and {fate}" for name, part in others[:LISTED]]
+    if others[LISTED:]:
+        more = sum(part for _, part in others[LISTED:])
+        notes.append(f"{path}: {len(others) - LISTED} more colours ({more:.1%}) have no style")
+    return regions, notes
 
 
 def with_style_masks(regions: list[Region], texts: list[str]) -> list[Region]:
@@ -53,10 +62,9 @@ def with_style_masks(regions: list[Region], texts: list[str]) -> list[Region]:
     result = list(regions)
     for text in texts:
         number, equals, path = text.partition("=")
-        if not equals or not number.isdigit() or not 1 <= int(number) <= len(regions) or not path:
-            raise InputError(
-                f"--style-mask {text}: write N=FILE with N from 1 to {len(regions)}, the region's number"
-            )
+        if not equals or not number.isdecimal() or not 1 <= int(number) <= len(regions) or not path:
+            numbers = f"N from 1 to {len(regions)}" if len(regions) > 1 else "1 for N"
+            raise InputError(f"--style-mask {text}: write N=FILE with {numbers}, the region's number")
         result[int(number) - 1] = replace(result[int(number) - 1], style_mask=path)
     return result
 
@@ -66,6 +74,12 @@ def _strength(style: str, text: str) -> tuple[str, float]:
     if not at or Path(style).exists():
         return style, 1.0
     try:
-        return path, float(number)
+        strength = float(number)
     except ValueError as error:
-        raise InputError(f"{text}: {number!r} after @ is not a number; {EXAMPLE}") from error
+        raise InputError(
+            f"{text}: there is no file {style}, and {number!r} after @ is not a number; "
+            "write the strength as in STYLE@0.7"
+        ) from error
+    if not 0 < strength <= 1:
+        raise InputError(f"{text}: the strength is {number}; it must be above 0 and at most 1")
+    return path, strength

@@ -1,11 +1,12 @@
 """The patch autoencoder of the embedded model: a fixed linear encoder and a learned decoder.
 
-The encoder projects every 8x8 RGB patch on its scaled principal components. It is never trained, so a U-Net that
-works on its latents stays valid while the decoder improves.
+The encoder projects every 8x8 RGB patch on its scaled principal components. It is never trained, so a U-Net
+that works on its latents stays valid while the decoder improves.
 """
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import torch.nn.functional as F
@@ -21,14 +22,16 @@ class Residual(nn.Module):
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
         nn.init.zeros_(self.second.weight)
-        nn.init.zeros_(self.second.bias)
+        nn.init.zeros_(self.second.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.second(F.silu(self.first(F.silu(x))))
 
 
 class PatchAutoencoder(nn.Module):
-    """encode: image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8); decode: the linear inverse plus a learned refinement."""
+    """encode: image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8); decode: the linear inverse plus a
+    learned refinement.
+    """
 
     mean: Tensor
     analysis: Tensor
@@ -58,16 +61,17 @@ class PatchAutoencoder(nn.Module):
             for width, depth in zip(widths, depths, strict=True)
         )
         self.grow = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(a, b * 4, 1), nn.PixelShuffle(2))
-            for a, b in zip(widths, widths[1:], strict=False)
+            nn.Sequential(nn.Conv2d(a, b * 4, 1), nn.PixelShuffle(2)) for a, b in pairwise(widths)
         )
         self.leave = nn.Conv2d(widths[-1], 3, 3, padding=1)
         nn.init.zeros_(self.leave.weight)
-        nn.init.zeros_(self.leave.bias)
+        nn.init.zeros_(self.leave.bias)  # type: ignore[arg-type]
 
     @classmethod
     def from_folder(cls, folder: Path) -> "PatchAutoencoder":
-        """Reads config.json and patch_autoencoder.safetensors; weights are stored in 16 bit and computed in 32."""
+        """Reads config.json and patch_autoencoder.safetensors; weights are stored in 16 bit and computed in
+        32.
+        """
         model = cls(**json.loads((folder / "config.json").read_text()))
         weights = load_file(folder / "patch_autoencoder.safetensors")
         model.load_state_dict({name: value.float() for name, value in weights.items()})

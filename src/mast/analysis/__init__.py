@@ -1,0 +1,1 @@
+"""The paper's analyses as functions over any job."""
