@@ -135,7 +135,9 @@ def _decode(path: Path, what: str) -> Image.Image:
             opened.load()
             return opened
     except Image.DecompressionBombError as error:
-        raise InputError(f"{path}: it declares far too many pixels ({error}); shrink the {what}") from error
+        raise InputError(
+            f"{path}: far too many pixels; shrink the {what} below {LARGEST:,} pixels"
+        ) from error
     except UnidentifiedImageError as error:
         raise InputError(f"{path}: not a picture that can be read; use PNG, JPEG, WebP or TIFF") from error
     except PermissionError as error:

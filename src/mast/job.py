@@ -98,7 +98,7 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 50, "inversion": "plain"},
-    "fast": {"steps": 20, "inversion": "refined"},
+    "fast": {"steps": 12, "inversion": "refined"},
 }
 
 

@@ -6,6 +6,7 @@ decode.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from .features.bank import available_memory, bytes_needed
 from .features.cache import Cache, storage
 from .features.library import Library
 from .images import to_array
-from .job import PRESETS, Job, OnStep, Progress, Result, Settings
+from .job import PRESETS, InputError, Job, OnStep, Progress, Result, Settings
 from .methods import METHODS, Mast, Method, Reconstruct, Reference, Scene, make
 from .prepare import Prepared, prepare
 from .provenance import provenance
@@ -39,7 +40,12 @@ def default_settings(backbone: Backbone, **changes: Any) -> Settings:
     """The preset that the model works best with ("paper" unless it says otherwise), with some settings
     changed.
     """
-    preset = PRESETS[backbone.defaults.get("preset", "paper")]
+    name = backbone.defaults.get("preset", "paper")
+    if name not in PRESETS:
+        raise InputError(
+            f"{backbone.name}: its defaults name the preset {name!r}; there are {', '.join(PRESETS)}"
+        )
+    preset = PRESETS[name]
     return Settings(**preset).with_(**changes)
 
 
@@ -128,8 +134,11 @@ def _invert(
         library.feature_key(library.key(image), want): (image, want)
         for image, want in zip(images, wants, strict=True)
     }
-    total = sum(library.passes_for(image, want) for image, want in first.values())
-    done = 0
+    total, done = 0, 0
+    before: set[str] = set()
+    for image, want in first.values():
+        total += library.passes_for(image, want, before)
+        before.add(library.key(image))
 
     def on_pass(step: int) -> None:
         nonlocal done
@@ -183,6 +192,8 @@ def bytes_on(device: torch.device) -> int:
     """Peak memory so far: of the GPU where there is one, else of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        import resource
+    except ImportError:  # Windows keeps no such count
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -110,7 +110,9 @@ def _read_region_mask(region: Region, index: int, size: tuple[int, int]) -> Tens
     if region.mask is None:
         return None
     name = region_name(region, index)
-    return torch.from_numpy(match_size(read_mask(region.mask, "mask"), size, name, "the photo"))
+    mask = read_mask(region.mask, "mask")
+    core_masks.verify(torch.from_numpy(mask).unsqueeze(0), [name])  # before a resize clips what is wrong
+    return torch.from_numpy(match_size(mask, size, name, "the photo"))
 
 
 def match_size(mask: np.ndarray, size: tuple[int, int], name: str, other: str) -> np.ndarray:

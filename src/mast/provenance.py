@@ -35,7 +35,8 @@ def provenance(
     return {
         "mast": mast_version(),
         "torch": torch.__version__,
-        "model": {"name": backbone.name, "fingerprint": backbone.fingerprint},
+        "model": {"name": _model_name(backbone.name), "fingerprint": backbone.fingerprint},
+        "threads": torch.get_num_threads(),
         "device": backbone.device.type,
         "dtype": str(backbone.dtype).removeprefix("torch."),
         "prediction_type": backbone.scheduler.config.prediction_type,
@@ -54,6 +55,10 @@ def provenance(
             for region, mask in zip(job.regions, ready.full_masks, strict=True)
         ],
     }
+
+
+def _model_name(name: str) -> str:
+    return name if name == "preview" or not Path(name).exists() else str(Path(name).resolve())
 
 
 def _file(image: ImageLike) -> dict[str, Any]:

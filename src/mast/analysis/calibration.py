@@ -1,13 +1,16 @@
-"""The map from sharpness gap to tau, fitted to a model (App. A.4): the paper's own procedure, for any backbone.
+"""The map from sharpness gap to tau, fitted to a model (App. A.4): the paper's own procedure, for any
+backbone.
 
-While MAST runs, every controlled head, layer and timestep gives one observation: its gap Delta, and the factor among
-120 in [0.8, 5] that brings its joint attention closest to the content's sharpness. A quadratic is fitted to all of them.
+While MAST runs, every controlled head, layer and timestep gives one observation: its gap Delta, and the
+factor among 120 in [0.8, 5] that brings its joint attention closest to the content's sharpness. A
+quadratic is fitted to all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +32,9 @@ class Observer(Mast):
     """MAST by the dense reference that also notes (Delta, tau*) of every head it meets."""
 
     seen: list[tuple[float, float]] = field(default_factory=list, compare=False, repr=False)
+
+    def options(self) -> dict[str, Any]:
+        return {name: value for name, value in super().options().items() if name != "seen"}
 
     def joint(self, scene: Scene, site: Site, query: Tensor) -> Joint:
         content = scene.content_at(site)
@@ -72,7 +78,9 @@ class Calibration:
 
 
 @torch.inference_mode()
-def calibrate(jobs: Sequence[Job], backbone: Backbone, settings: Settings, on_step: OnStep | None = None) -> Calibration:
+def calibrate(
+    jobs: Sequence[Job], backbone: Backbone, settings: Settings, on_step: OnStep | None = None
+) -> Calibration:
     """Runs MAST on every job, at a size where the dense map fits, and fits tau to what was seen."""
     observer = Observer(**{k: v for k, v in backbone.defaults.get("mast", {}).items() if k != "tau"})
     for job in jobs:

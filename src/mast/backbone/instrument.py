@@ -78,9 +78,10 @@ def controlled(unet: nn.Module, sites: Sequence[Site], control: Control) -> Iter
     hooks = []
     try:
         for site, attention in zip(sites, attentions, strict=True):
-            attention.set_processor(_Processor(site, control))
+            processor = _Processor(site, control)
+            attention.set_processor(processor)
             branch = unet.get_submodule(f"{site.residual}.conv2")
-            hooks.append(branch.register_forward_hook(_residual_hook(site, control)))
+            hooks.append(branch.register_forward_hook(_residual_hook(attention, processor)))
         yield
     finally:
         for hook in hooks:
@@ -89,6 +90,10 @@ def controlled(unet: nn.Module, sites: Sequence[Site], control: Control) -> Iter
             attention.processor = processor
 
 
-def _residual_hook(site: Site, control: Control) -> Any:
+def _residual_hook(attention: Any, processor: _Processor) -> Any:
     # The output of conv2 *is* the residual branch: the ResBlock only adds the skip feature to it.
-    return lambda module, inputs, output: control.residual(site, output)
+    # Hooks stack while processors replace each other: only the innermost control may act.
+    site, control = processor.site, processor.control
+    return lambda module, inputs, output: (
+        control.residual(site, output) if attention.processor is processor else output
+    )

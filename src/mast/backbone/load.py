@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ..core.ddim import PREDICTION_TYPES
 from ..job import InputError
 from .backbone import Backbone, KLAutoencoder
+from .device import resolve_device, resolve_dtype
 from .preview.autoencoder import PatchAutoencoder
 from .sites import sites_for
 
@@ -103,6 +103,9 @@ def load(
         )
     unet, autoencoder, scheduler, prompt, defaults = parts
     if prediction_type is not None:
+        if prediction_type not in PREDICTION_TYPES:
+            known = ", ".join(PREDICTION_TYPES)
+            raise InputError(f"prediction type {prediction_type!r} is not known; choose one of {known}")
         scheduler = {**scheduler, "prediction_type": prediction_type}
     from diffusers import DDIMScheduler
 
@@ -113,7 +116,7 @@ def load(
         scheduler=DDIMScheduler.from_config({k: v for k, v in scheduler.items() if k != "skip_prk_steps"}),
         empty_prompt=prompt.to(place, kind),
         defaults=defaults,
-        trusted=text == "preview",
+        trusted=text == "preview" and prediction_type is None,
     )
     sites_for(unet)
     if prompt.shape[-1] != unet.config.cross_attention_dim:
@@ -122,7 +125,10 @@ def load(
             f"{unet.config.cross_attention_dim}; "
             "text encoder and U-Net are not of one model"
         )
-    backbone.schedule(2)  # an unknown spacing or prediction type is refused now, not after minutes of work
+    try:
+        backbone.schedule(2)  # an unknown noise schedule is refused now, not after minutes of work
+    except ValueError as error:
+        raise InputError(f"{text}: its scheduler config cannot be used: {error}") from error
     return backbone
 
 
@@ -144,23 +150,31 @@ def _from_folder(folder: Path) -> Parts:
     if not patch.exists() and not (folder / "vae" / "config.json").exists():
         raise InputError(f"{folder}: no vae/config.json in this folder; the model's autoencoder is missing")
     try:
-        unet = UNet2DConditionModel.from_pretrained(
-            folder / "unet", torch_dtype=torch.float32, local_files_only=True
-        )
+        # Said outright, so that diffusers does not warn where accelerate is not installed.
+        how = {
+            "torch_dtype": torch.float32,
+            "local_files_only": True,
+            "low_cpu_mem_usage": _has("accelerate"),
+        }
+        unet = _whole(UNet2DConditionModel, folder / "unet", how)
         autoencoder: Any
         if patch.exists():
             autoencoder = PatchAutoencoder.from_folder(patch.parent)
         else:
-            autoencoder = KLAutoencoder(
-                AutoencoderKL.from_pretrained(
-                    folder / "vae", torch_dtype=torch.float32, local_files_only=True
-                )
-            )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+            autoencoder = KLAutoencoder(_whole(AutoencoderKL, folder / "vae", how))
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise InputError(
             f"{folder}: the model cannot be read ({_first_line(error)}); fetch it again"
         ) from error
     return unet, autoencoder, _scheduler(folder), _empty_prompt(folder), _json(folder / "defaults.json", {})
+
+
+def _whole(kind: Any, folder: Path, how: dict[str, Any]) -> Any:
+    """diffusers fills weights that a file lacks with noise and a warning; here that is an error."""
+    model, info = kind.from_pretrained(folder, output_loading_info=True, **how)
+    if info["missing_keys"]:
+        raise ValueError(f"{folder.name}/ lacks the weights {min(info['missing_keys'])}")
+    return model
 
 
 def _scheduler(folder: Path) -> dict[str, Any]:
@@ -183,26 +197,41 @@ def _empty_prompt(folder: Path) -> Tensor:
     """The text encoder's answer to "", (1, tokens, channels); from a stored file where there is one."""
     stored = folder / "empty_prompt.safetensors"
     if stored.exists():
-        return load_file(stored)["empty_prompt"].float()
+        return read_prompt(stored)
     if not (folder / "text_encoder" / "config.json").exists():
         raise InputError(
             f"{folder}: neither text_encoder/ nor empty_prompt.safetensors in this folder; the U-Net "
             "needs one of them"
         )
-    if find_spec("transformers") is None:
+    if not _has("transformers"):
         raise InputError(
             f"{folder}: its text encoder needs transformers: pip install 'mast[text]' "
             "(or put the embedding of the empty prompt beside it as empty_prompt.safetensors)"
         )
     from transformers import CLIPTextModel, CLIPTokenizer
 
-    encoder = CLIPTextModel.from_pretrained(folder / "text_encoder", local_files_only=True).float().eval()
-    tokenizer = CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+    if not (folder / "tokenizer").is_dir():
+        raise InputError(f"{folder}: no tokenizer/ in this folder; the text encoder needs it")
+    try:
+        encoder = CLIPTextModel.from_pretrained(folder / "text_encoder", local_files_only=True).float().eval()
+        tokenizer = CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise InputError(
+            f"{folder}: the text encoder cannot be read ({_first_line(error)}); fetch it again"
+        ) from error
     tokens = tokenizer(
         "", padding="max_length", max_length=tokenizer.model_max_length, truncation=True, return_tensors="pt"
     )
     with torch.inference_mode():
         return encoder(tokens.input_ids).last_hidden_state.clone()
+
+
+def read_prompt(path: Path) -> Tensor:
+    """A stored embedding of the empty prompt, (1, tokens, channels)."""
+    try:
+        return load_file(path)["empty_prompt"].float()
+    except (OSError, KeyError, SafetensorError) as error:
+        raise InputError(f"{path}: no stored empty prompt ({_first_line(error)}); fetch it again") from error
 
 
 def _fetch(name: str) -> Path:
@@ -231,45 +260,8 @@ def _settle(module: Any, device: torch.device, dtype: torch.dtype) -> Any:
     return module.to(memory_format=torch.channels_last) if device.type == "cpu" else module
 
 
-def resolve_device(device: str) -> torch.device:
-    """auto: cuda, else mps, else cpu."""
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))
-    kind = device.split(":")[0]
-    if kind not in available:
-        raise InputError(f"device {device!r} is not known; choose auto, cpu, cuda or mps")
-    if not available[kind]:
-        raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
-    return torch.device(device)
-
-
-def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """auto: float32 on a CPU, float16 elsewhere."""
-    kinds = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if dtype == "auto":
-        return torch.float32 if device.type == "cpu" else torch.float16
-    if dtype not in kinds:
-        raise InputError(f"dtype {dtype!r} is not known; choose auto, {', '.join(kinds)}")
-    if device.type == "cpu" and dtype == "float16":
-        raise InputError("float16 is for GPUs; on a CPU use --dtype float32")
-    if device.type == "cpu" and dtype == "bfloat16" and not cpu_runs_bfloat16():
-        raise InputError(
-            "this CPU cannot compute in bfloat16 (a trial in a separate process failed); use --dtype float32"
-        )
-    return kinds[dtype]
-
-
-@lru_cache
-def cpu_runs_bfloat16() -> bool:
-    """Tries a bfloat16 product and convolution in a process of its own: some CPUs advertise it and die of
-    SIGILL.
-    """
-    trial = (
-        "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a; "
-        "torch.nn.functional.conv2d(a.view(1, 4, 32, 32), torch.ones(4, 4, 3, 3, dtype=torch.bfloat16))"
-    )
-    return subprocess.run([sys.executable, "-c", trial], capture_output=True).returncode == 0
+def _has(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 def _first_line(error: Exception) -> str:

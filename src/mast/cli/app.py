@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,14 +21,27 @@ from rich.text import Text
 
 from ..job import OnStep
 from ..job import Progress as Step
+from ..provenance import mast_version
 
 app = typer.Typer(
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Regional multi-style transfer: every part of a photo in the style of its own painting.",
 )
+
+
+@app.callback()
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        print(f"mast {mast_version()}")
+        raise typer.Exit()
+
+
 console = Console(stderr=True, highlight=False, emoji=False)
 
 

@@ -120,17 +120,12 @@ def row_statistics(query: Tensor, key: Tensor) -> RowStatistics:
     log_z = torch.empty(heads, count, device=query.device)
     log_peak = torch.empty_like(log_z)
     rows = max(1, min(count, CHUNK_BYTES // (4 * keys * heads)))
-    buffer = torch.empty(heads, rows, keys, device=query.device)
     for start in range(0, count, rows):
-        stop = min(start + rows, count)
-        part = (
-            buffer[:, : stop - start] if stop - start == rows else torch.empty_like(buffer[:, : stop - start])
-        )
-        torch.bmm(scaled[:, start:stop], transposed, out=part)
-        peak = part.amax(-1)
-        total = part.sub_(peak.unsqueeze(-1)).exp_().sum(-1).log_()
-        torch.neg(total, out=log_peak[:, start:stop])
-        torch.add(peak, total, out=log_z[:, start:stop])
+        chunk = slice(start, min(start + rows, count))
+        raw = torch.bmm(scaled[:, chunk], transposed)
+        normal = raw.log_softmax(-1)  # reads each row once from memory, unlike max, subtract, exp, sum
+        log_peak[:, chunk] = normal.amax(-1)
+        log_z[:, chunk] = raw[..., 0] - normal[..., 0]
     return RowStatistics(log_z, log_peak)
 
 
@@ -188,7 +183,7 @@ def joint_attention(
     *style_shares, own = [_share(partition, masses, g) for g, partition in enumerate((*styles, content))]
     shares = [share for share in (*style_shares, own) if share.query.shape[1] > 0]
     gap = None
-    # At a fixed tau of 1 LAMA's masses are the mixing weights themselves, and nothing need be known of the rows.
+    # At a fixed tau of 1 LAMA's masses are the mixing weights themselves: nothing need be known of the rows.
     if callable(tau) or (masses is not None and tau != 1.0):
         if content_statistics is None:
             content_statistics = row_statistics(content.query, content.key)

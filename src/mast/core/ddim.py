@@ -78,7 +78,8 @@ def make_schedule(config: Mapping[str, Any], steps: int) -> Schedule:
     elif spacing == "trailing":
         timesteps = [round(count - i * count / steps) - 1 for i in range(steps)][::-1]
     elif spacing == "linspace":
-        timesteps = [round(float(t)) for t in torch.linspace(0, count - 1, steps, dtype=torch.float64)]
+        step = (count - 1) / max(steps - 1, 1)
+        timesteps = [round(i * step) for i in range(steps)]
     else:
         raise ValueError(f"timestep spacing {spacing!r} is not known; known are leading, trailing, linspace")
     prediction_type = config.get("prediction_type", "epsilon")

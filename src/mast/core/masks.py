@@ -63,7 +63,7 @@ def check_survival(
     for mask, name, area in zip(masks, names, pixels, strict=True):
         if float(mask.max()) < VANISHED:
             raise InputError(
-                f"{name}: the region covers {area:.0f} pixels of the photo and vanishes on the "
+                f"{name}: the region covers {area:.0f} px of the photo and vanishes on the "
                 f"{grid[0]}x{grid[1]} grid "
                 "where styles are applied; enlarge the mask or work at a larger --size"
             )

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ..job import InputError
@@ -43,9 +44,12 @@ def parse_size(text: str, name: str) -> int:
     """Bytes from "500000", "200K", "1.5G"."""
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
     try:
-        return int(float(text[:-1] if scale > 1 else text) * scale)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{name} is {text!r}; give bytes, or a number with K, M or G") from error
+        size = int(float(text[:-1] if scale > 1 else text) * scale)
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        raise InputError(f"{name} is {text!r}; give bytes, or a number with K, M or G")
+    return size
 
 
 def content_key(image: Tensor, **dependencies: Any) -> str:
@@ -82,7 +86,13 @@ class Cache:
         if found is None:
             return None
         try:
-            return load_file(found)
+            with safe_open(found, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                stated = (file.metadata() or {}).get("crc32")
+            if stated == _checksum(tensors):
+                return tensors
+            self._drop(found)
+            return None
         except (SafetensorError, OSError):
             self._drop(found)
             return None
@@ -95,7 +105,8 @@ class Cache:
         try:
             with safe_open(path, framework="pt") as file:  # checks the header against the file's length
                 file.keys()
-            os.utime(path)
+            with suppress(OSError):  # somebody else's cache may be read, too
+                os.utime(path)
         except (SafetensorError, OSError):
             self._drop(path)
             return None
@@ -110,10 +121,11 @@ class Cache:
         temporary = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.prune(self.limit - size)
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
             os.close(handle)
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary)
+            whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            save_file(whole, temporary, metadata={"crc32": _checksum(whole)})
+            self.prune(self.limit - os.path.getsize(temporary))
             os.replace(temporary, path)
             return path
         except (OSError, SafetensorError):
@@ -156,6 +168,14 @@ class Cache:
     def _drop(self, path: Path) -> None:
         with suppress(OSError):
             path.unlink()
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """A flipped bit leaves a file's length and header alone; this does not."""
+    total = 0
+    for _, tensor in sorted(tensors.items()):
+        total = zlib.crc32(tensor.cpu().reshape(-1).view(torch.uint8).numpy().data, total)
+    return f"{total:08x}"
 
 
 def storage(name: str) -> torch.dtype:

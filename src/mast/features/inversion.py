@@ -69,7 +69,9 @@ def invert(
             points.append(reached)
         if on_pass is not None:
             on_pass(i)
-    return Trajectory(torch.cat(latents), torch.cat(points) if refined else torch.cat(latents))
+    # In one memory layout, whatever the U-Net's: a trajectory from the cache must give the very same bits.
+    path = torch.cat(latents).contiguous()
+    return Trajectory(path, torch.cat(points).contiguous() if refined else path)
 
 
 def passes(steps: int, refined: bool, features: bool) -> int:

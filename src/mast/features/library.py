@@ -4,7 +4,7 @@ replayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 from torch import Tensor
@@ -52,11 +52,16 @@ class Library:
     def feature_key(self, key: str, wants: Iterable[str]) -> str:
         return f"{key}-{'-'.join(sorted(wants))}-{str(self.dtype).removeprefix('torch.')}"
 
-    def passes_for(self, image: Tensor, wants: frozenset[str]) -> int:
-        """How many U-Net passes `look_up` will make for this picture before denoising begins."""
+    def passes_for(self, image: Tensor, wants: frozenset[str], before: Collection[str] = frozenset()) -> int:
+        """How many U-Net passes `look_up` will make for this picture before denoising begins.
+
+        before: keys of pictures that will have been looked up by then.
+        """
         key = self.key(image)
-        known = key in self.trajectories or (
-            self.cache is not None and self.cache.find("trajectories", key) is not None
+        known = (
+            key in before
+            or key in self.trajectories
+            or (self.cache is not None and self.cache.find("trajectories", key) is not None)
         )
         if not known:
             return passes(len(self.schedule), self.refined, bool(wants) and self.in_memory)

@@ -113,17 +113,16 @@ class Method:
         """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
         schedule = scene.schedule
         z = self.start(scene)
-        with controlled(scene.backbone.unet, scene.backbone.sites, _InScene(self, scene)):
-            for i in range(len(schedule) - 1, 0, -1):
-                scene.turn(i)
+        for i in range(len(schedule) - 1, 0, -1):
+            scene.turn(i)  # may itself run the U-Net, so not under the method's control
+            with controlled(scene.backbone.unet, scene.backbone.sites, _InScene(self, scene)):
                 prediction = scene.backbone.predict(z, schedule.timesteps[i])
-                z, x0 = ddim.move(
-                    z, prediction, schedule.alphas[i], schedule.alphas[i - 1], schedule.prediction_type
-                )
-                z = self.after_step(scene, z)
-                if on_step is not None:
-                    changed = on_step(i, z, x0)
-                    z = z if changed is None else changed
+            alpha, to = schedule.alphas[i], schedule.alphas[i - 1]
+            z, x0 = ddim.move(z, prediction, alpha, to, schedule.prediction_type)
+            z = self.after_step(scene, z)
+            if on_step is not None:
+                changed = on_step(i, z, x0)
+                z = z if changed is None else changed
         return z
 
     def options(self) -> dict[str, Any]:

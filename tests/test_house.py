@@ -1,0 +1,131 @@
+"""The house rules: imports go one way, files stay readable, nothing heavy is loaded before it is needed."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tomllib
+
+SOURCE = Path(__file__).parent.parent / "src" / "mast"
+FILES = sorted(SOURCE.rglob("*.py"))
+FLOORS = [
+    {"job"},
+    {"core"},
+    {"images", "pictures", "downloads"},
+    {"backbone"},
+    {"features"},
+    {"weights"},
+    {"methods"},
+    {"prepare", "provenance", "pipeline"},
+    {"regions", "metrics", "analysis", "bench"},
+    {"studio", "cli"},
+]
+FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
+# A result can save itself: one import upwards, made when it is asked to.
+EXCEPTIONS = {("job.py", "images")}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def part_of(path: Path) -> str:
+    """core/ddim.py -> core, job.py -> job."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, and whether it only runs when some function is called; without what type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if type_checking(child):
+            continue
+        yield child, inside
+        yield from walk(
+            child, inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        )
+
+
+def imports(path: Path, top_level_only: bool = False) -> Iterator[tuple[str, int]]:
+    """Absolute dotted names of all that a file imports, and the line."""
+    package = ["mast", *path.relative_to(SOURCE).with_suffix("").parts]
+    for node, inside in walk(ast.parse(path.read_text())):
+        if inside and top_level_only:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level] if node.level else []
+            for alias in node.names:
+                yield (
+                    ".".join([*base, *(node.module.split(".") if node.module else []), alias.name]),
+                    node.lineno,
+                )
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_go_one_way(path):
+    own = part_of(path)
+    if own == "__init__":
+        return
+    assert own in FLOOR, f"{own} has no place in the order of the house; see ARCHITECTURE.md"
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] != "mast" or len(parts) == 1 or parts[1] not in FLOOR:
+            continue
+        if (name_of(path), parts[1]) in EXCEPTIONS:
+            continue
+        assert FLOOR[parts[1]] <= FLOOR[own], f"{name_of(path)}:{line} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "core"], ids=name_of)
+def test_core_knows_torch_the_standard_library_and_nothing_else(path):
+    for name, line in imports(path):
+        parts = name.split(".")
+        allowed = parts[0] in {"torch", *sys.stdlib_module_names} or parts[:2] in (
+            ["mast", "job"],
+            ["mast", "core"],
+        )
+        assert allowed, f"{name_of(path)}:{line} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_stay_readable(path):
+    assert len(path.read_text().splitlines()) <= 300
+    assert path.name != "utils.py"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.read_text().strip()], ids=name_of)
+def test_every_file_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def core_dependencies() -> set[str]:
+    """Import names of what is always installed."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
+    names = {
+        "".join(c if c.isalnum() or c in "-_" else " " for c in text).split()[0]
+        for text in project["dependencies"]
+    }
+    return {{"pillow": "PIL"}.get(name, name) for name in names}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_optional_packages_are_imported_where_they_are_used(path):
+    always = {"mast", *core_dependencies(), *sys.stdlib_module_names}
+    for name, line in imports(path, top_level_only=True):
+        assert name.split(".")[0] in always, f"{name_of(path)}:{line} imports {name} before it is needed"
+
+
+def test_importing_mast_loads_neither_transformers_nor_diffusers():
+    import subprocess
+
+    code = "import sys, mast; print(sorted({'transformers', 'diffusers'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
