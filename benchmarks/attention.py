@@ -10,7 +10,7 @@ fit.
 
 from __future__ import annotations
 
-import gc
+import time
 
 import torch
 from measure import arguments, medians, peak_extra, show, write
@@ -36,74 +36,77 @@ def scene(n: int, tokens: int, heads: int, dim: int) -> tuple[list[Partition], P
     return styles, content, lama.target_masses(masks, 0.9)
 
 
-def measure(n: int, tokens: int, repeats: int, dense: bool) -> dict:
-    heads, dim = LAYERS[tokens]
-    styles, content, masses = scene(n, tokens, heads, dim)
-    known = row_statistics(
-        content.query, content.key
-    )  # the run computes these once, while it records the content
+class Layer:
+    """One layer with N regions, in the three forms that are compared."""
 
-    def fast() -> torch.Tensor:
-        return joint_attention(styles, content, masses, sts.tau_from_gap, known).output
+    def __init__(self, n: int, tokens: int):
+        self.n, self.tokens = n, tokens
+        self.heads, self.dim = LAYERS[tokens]
+        self.styles, self.content, self.masses = scene(n, tokens, self.heads, self.dim)
+        # A run computes these once, while it records the content.
+        self.known = row_statistics(self.content.query, self.content.key)
 
-    def joint_map() -> torch.Tensor:
-        return dense_attention(styles, content, masses, sts.tau_from_gap).output
+    def fast(self) -> torch.Tensor:
+        return joint_attention(self.styles, self.content, self.masses, sts.tau_from_gap, self.known).output
 
-    def plain() -> torch.Tensor:
+    def dense(self) -> torch.Tensor:
+        return dense_attention(self.styles, self.content, self.masses, sts.tau_from_gap).output
+
+    def plain(self) -> torch.Tensor:
+        own = self.content
         return torch.nn.functional.scaled_dot_product_attention(
-            content.query[None], content.key[None], content.value[None]
+            own.query[None], own.key[None], own.value[None]
         )
 
-    statistics = medians(
-        {"fast": fast, "sdpa": plain, "statistics": lambda: row_statistics(styles[0].query, styles[0].key)},
-        repeats,
-    )
-    # About four copies of the joint map live at once in the dense form: logits, shifted logits, scaled
-    # logits, softmax.
-    fits = dense and 4 * 4 * heads * tokens * tokens * (n + 1) < 0.8 * available_memory()
-    row = {
-        "n": n,
-        "tokens": tokens,
-        "heads": heads,
-        "dim": dim,
-        "dense_s": None,
-        "fast_s": statistics["fast"],
+    def fits(self) -> bool:
+        """About four copies of the joint map live at once in the dense form."""
+        return 4 * 4 * self.heads * self.tokens**2 * (self.n + 1) < 0.8 * available_memory()
+
+
+def measure(counts: tuple[int, ...], tokens: int, repeats: int, dense: tuple[int, ...]) -> list[dict]:
+    """A row for each N; all the fast forms and the plain one take turns."""
+    layers = [Layer(n, tokens) for n in counts]
+    first = layers[0]
+    turns = {str(layer.n): layer.fast for layer in layers}
+    turns |= {
+        "sdpa": first.plain,
+        "statistics": lambda: row_statistics(first.styles[0].query, first.styles[0].key),
     }
-    row |= {"sdpa_s": statistics["sdpa"], "statistics_s": statistics["statistics"], "dense_peak": None}
-    row |= {"fast_peak": peak_extra(fast), "max_error": None}
-    if fits:
-        row["dense_s"] = medians({"dense": joint_map}, 1)["dense"]
-        gc.collect()
-        row["dense_peak"] = peak_extra(joint_map)
-        row["max_error"] = float((fast() - joint_map()).abs().max())
-    row["dense/fast"] = row["dense_s"] / row["fast_s"] if fits else None
-    row["fast/sdpa"] = row["fast_s"] / row["sdpa_s"]
-    row["dense_peak/fast_peak"] = row["dense_peak"] / max(row["fast_peak"], 1) if fits else None
-    return row
+    seconds = medians(turns, repeats)
+    rows = []
+    for layer in layers:
+        row: dict = {"n": layer.n, "tokens": tokens, "heads": layer.heads, "dim": layer.dim, "dense_s": None}
+        row |= {
+            "fast_s": seconds[str(layer.n)],
+            "sdpa_s": seconds["sdpa"],
+            "statistics_s": seconds["statistics"],
+        }
+        row |= {"dense_peak": None, "fast_peak": peak_extra(layer.fast)[0], "max_error": None}
+        if (
+            layer.n in dense and layer.fits()
+        ):  # half a minute a call: once for time, memory and error together
+            began = time.perf_counter()
+            row["dense_peak"], output = peak_extra(layer.dense)
+            row["dense_s"] = time.perf_counter() - began
+            row["max_error"] = float((layer.fast() - output).abs().max())
+        known = row["dense_s"] is not None
+        row["dense/fast"] = row["dense_s"] / row["fast_s"] if known else None
+        row["fast/sdpa"] = row["fast_s"] / row["sdpa_s"]
+        row["fast/N=1"] = row["fast_s"] / seconds["1"]
+        row["memory"] = row["dense_peak"] / max(row["fast_peak"], 1) if known else None
+        rows.append(row)
+    return rows
 
 
 @torch.inference_mode()
 def main() -> None:
-    parser = arguments(__doc__)
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     counts, sizes = ((1, 5, 16), (1024, 4096)) if options.quick else ((1, 2, 3, 5, 8, 16), tuple(LAYERS))
+    dense = (1, 5) if options.quick else (1, 2, 3, 5)
     rows = []
     for tokens in sizes:
-        for n in counts:
-            dense = n <= 5 if tokens <= 4096 else False
-            rows.append(
-                measure(
-                    n,
-                    tokens,
-                    3 if options.quick or tokens > 4096 else 5,
-                    dense and (not options.quick or n in (1, 5)),
-                )
-            )
-        first = next(row for row in rows if row["tokens"] == tokens and row["n"] == 1)
-        for row in rows:
-            if row["tokens"] == tokens:
-                row["fast/N=1"] = row["fast_s"] / first["fast_s"]
-    show(rows, "LAMA + STS in one layer; seconds, bytes, ratios")
+        rows += measure(counts, tokens, 3 if tokens > 4096 else 7, dense if tokens <= 4096 else ())
+    show(rows, "LAMA + STS in one layer: seconds, bytes, ratios (memory: dense peak / fast peak)")
     write(rows, options.json)
 
 

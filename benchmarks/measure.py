@@ -6,6 +6,7 @@ These machines are noisy, so what is compared is measured in turns within one ru
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import platform
 import statistics
@@ -65,9 +66,11 @@ def rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def peak_extra(function: Callable[[], Any]) -> int:
-    """How far resident memory rises, in bytes, while the function runs; sampled every millisecond."""
-    before, peak, stop = rss(), rss(), threading.Event()
+def peak_extra(function: Callable[[], Any]) -> tuple[int, Any]:
+    """By how many bytes resident memory rises while the function runs (sampled each ms), and its result."""
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # memory freed but still held would hide what is asked for
+    before = peak = rss()
+    stop = threading.Event()
 
     def watch() -> None:
         nonlocal peak
@@ -78,11 +81,11 @@ def peak_extra(function: Callable[[], Any]) -> int:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        function()
+        result = function()
     finally:
         stop.set()
         watcher.join()
-    return max(0, peak - before)
+    return max(0, peak - before), result
 
 
 def sd14_sized(seed: int = 0) -> Backbone:

@@ -28,7 +28,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

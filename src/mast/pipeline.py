@@ -85,8 +85,8 @@ def stylize(
     schedule = backbone.schedule(settings.steps)
     clock.done("prepare")
 
-    scene = _invert(ready, backbone, method, settings, schedule, on_step, cache)
-    clock.done("invert")
+    scene, encoding = _invert(ready, backbone, method, settings, schedule, on_step, cache)
+    clock.done("invert", encode=encoding)
 
     def after(step: int, latent: Tensor, x0: Tensor) -> Tensor | None:
         done, changed = len(schedule) - step, None
@@ -114,7 +114,7 @@ def _invert(
     schedule: Any,
     on_step: OnStep | None,
     cache: Cache | None,
-) -> Scene:
+) -> tuple[Scene, float]:
     """Content and styles as references: trajectories and features, from the cache where they are known."""
     wants = [method.content_features, *[method.style_features] * len(ready.styles)]
     images = [ready.image, *[style.image for style in ready.styles]]
@@ -153,7 +153,7 @@ def _invert(
     for reference, style in zip(styles, ready.styles, strict=True):
         reference.keep, reference.weight, reference.latent = style.keep, style.weight, style.latent
     content.latent = ready.latent
-    return Scene(backbone, schedule, content, styles, ready.masks, ready.latent)
+    return Scene(backbone, schedule, content, styles, ready.masks, ready.latent), library.encoding
 
 
 def finish(latent: Tensor, backbone: Backbone, ready: Prepared, settings: Settings) -> np.ndarray:
@@ -182,9 +182,11 @@ class _Stages:
         self.seconds: dict[str, float] = {}
         self.last = time.perf_counter()
 
-    def done(self, stage: str) -> None:
+    def done(self, stage: str, **within: float) -> None:
+        """Ends a stage; parts of it that count as stages of their own are taken out."""
         now = time.perf_counter()
-        self.seconds[stage] = round(now - self.last, 3)
+        self.seconds |= {name: round(part, 3) for name, part in within.items()}
+        self.seconds[stage] = round(now - self.last - sum(within.values()), 3)
         self.last = now
 
 

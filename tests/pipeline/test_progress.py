@@ -91,7 +91,7 @@ def test_a_callback_that_only_looks_changes_nothing(tiny_backbone, job, answer, 
 
 def test_seconds_are_told_by_stage(tiny_backbone, job, warm_cache):
     seconds = run(job, tiny_backbone).result.seconds
-    assert list(seconds) == ["load", "prepare", "invert", "denoise", "decode"]
+    assert list(seconds) == ["load", "prepare", "encode", "invert", "denoise", "decode"]
     assert all(value >= 0 for value in seconds.values())
 
 

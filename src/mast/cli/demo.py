@@ -77,7 +77,9 @@ def demo(
     imported = time.perf_counter()
     backbone = load(model)
     settings = default_settings(backbone, size=size, cache=None if cache else False)
-    table = Table("case", "import", "load", "prepare", "invert", "denoise", "decode", "total", box=None)
+    table = Table(
+        "case", "import", "load", "prepare", "encode", "invert", "denoise", "decode", "total", box=None
+    )
     rows: list[list[Cell]] = []
     if not quiet:
         how = f"{settings.steps} steps, {settings.inversion} inversion, {settings.size} px"
@@ -90,7 +92,7 @@ def demo(
             result = stylize(job, backbone, "mast", settings, bar)
         result.save(out / f"{case['name']}.png", overwrite)
         seconds = {**result.seconds, **once}
-        order = ("import", "load", "prepare", "invert", "denoise", "decode")
+        order = ("import", "load", "prepare", "encode", "invert", "denoise", "decode")
         table.add_row(
             case["name"], *[f"{seconds[stage]:.1f} s" for stage in order], f"{sum(seconds.values()):.1f} s"
         )

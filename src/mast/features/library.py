@@ -4,6 +4,7 @@ replayed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable
 
 import torch
@@ -38,6 +39,7 @@ class Library:
         self.trajectories: dict[str, Trajectory] = {}
         self.sources: dict[str, Source] = {}
         self.hits = 0
+        self.encoding = 0.0  # seconds
 
     def key(self, image: Tensor) -> str:
         return content_key(
@@ -111,7 +113,9 @@ class Library:
     def _invert(
         self, image: Tensor, key: str, wants: frozenset[str], on_pass: Callable[[int], None]
     ) -> tuple[Trajectory, Source | None]:
+        began = time.perf_counter()
         clean = self.backbone.encode(image)
+        self.encoding += time.perf_counter() - began
         self.backbone.check_prediction_type(clean)
         recorder = Recorder(self.backbone.sites, wants, self.dtype) if wants and self.in_memory else None
         steps: dict[int, dict[str, Tensor]] = {}

@@ -1,4 +1,6 @@
-"""Weight files, read without running anything they contain: TorchScript archives, state dicts, pickled numpy arrays."""
+"""Weight files, read without running anything they contain: TorchScript archives, state dicts, pickled numpy
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from ..job import InputError
 
-# Exact names, not all of numpy: it has functions that run a string as code. Newer versions moved core to _core.
+# Exact names, not all of numpy: it has functions that run a string as code. Newer ones moved core to _core.
 ARRAYS = {
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
@@ -53,7 +55,7 @@ class _Module:
 
 
 class _Script(pickle.Unpickler):
-    """The attribute tree of a TorchScript archive; tensors are rebuilt from the archive's float32 storages."""
+    """The attribute tree of a TorchScript archive; tensors are rebuilt from its float32 storages."""
 
     def __init__(self, archive: zipfile.ZipFile, root: str):
         super().__init__(io.BytesIO(archive.read(f"{root}/data.pkl")))
@@ -80,7 +82,9 @@ class _Script(pickle.Unpickler):
         return values
 
 
-def _tensor(values: np.ndarray, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
+def _tensor(
+    values: np.ndarray, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
+) -> Tensor:
     return torch.from_numpy(values.copy()).as_strided(size, stride, offset).clone()
 
 
@@ -90,8 +94,17 @@ def read_script(path: Path) -> dict[str, Tensor]:
         with zipfile.ZipFile(path) as archive:
             root = next(name for name in archive.namelist() if name.endswith("/data.pkl")).split("/")[0]
             tree = _Script(archive, root).load()
-    except (zipfile.BadZipFile, pickle.UnpicklingError, StopIteration, KeyError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a TorchScript archive of plain tensors ({error}); fetch it again") from error
+    except (
+        zipfile.BadZipFile,
+        pickle.UnpicklingError,
+        StopIteration,
+        KeyError,
+        ValueError,
+        EOFError,
+    ) as error:
+        raise InputError(
+            f"{path}: not a TorchScript archive of plain tensors ({error}); fetch it again"
+        ) from error
     tensors: dict[str, Tensor] = {}
     _collect(tree, "", tensors)
     return tensors
@@ -114,7 +127,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"{path}: not a file of weights that can be read safely ({first})") from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]

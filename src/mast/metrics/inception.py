@@ -2,15 +2,16 @@
 
 Three ways of using it, which give three different scales and must never share a column:
 
-    fid          FID's own weights (2015-12-05), TensorFlow's bilinear resize to 299 px, (x - 128) / 128: torch-fidelity's
-    pytorch-fid  the same weights, torch's bilinear resize to 299 px, x / 127.5 - 1: the package pytorch-fid's
+    fid          FID's weights (2015-12-05), TensorFlow's resize to 299 px, (x - 128) / 128: as torch-fidelity
+    pytorch-fid  the same weights, torch's resize to 299 px, x / 127.5 - 1: as pytorch-fid
     artfid       ArtFID's weights (https://arxiv.org/abs/2207.12280), 512 px, x / 255: the paper's numbers
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -30,10 +31,15 @@ EPSILON = 1e-3  # of the batch norms
 class Conv(nn.Conv2d):
     """Convolution, batch norm (folded into weight and bias when weights are loaded), ReLU."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int | tuple[int, int], stride: int = 1, same: bool = True):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int | tuple[int, int], stride: int = 1, same: bool = True
+    ):
         high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
         padding = (high // 2, wide // 2) if same else (0, 0)
         super().__init__(inputs, outputs, (high, wide), stride, padding)
+
+    def reset_parameters(self) -> None:
+        """Weights are always loaded; random ones would only cost seconds."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(super().forward(x), inplace=True)
@@ -48,8 +54,9 @@ def _same_pool(x: Tensor, kind: str) -> Tensor:
 class Block(nn.Module):
     """Branches of convolutions side by side, concatenated, and a branch that pools first.
 
-    Layers carry torchvision's names, so published state dicts load as they are. A layer whose name ends in `b` takes
-    the same input as the one before it, and both go into the output (the last blocks' 1x3 and 3x1 pairs).
+    Layers carry torchvision's names, so published state dicts load as they are. A layer whose name ends in
+    `b` takes the same input as the one before it, and both go into the output (the last blocks' 1x3 and 3x1
+    pairs).
     """
 
     def __init__(self, inputs: int, branches: dict[str, list[tuple]], pool: str, pool_outputs: int = 0):
@@ -88,7 +95,9 @@ class Block(nn.Module):
 def _a(inputs: int, pooled: int, pool: str) -> Block:
     double = [("_1", 64, 1), ("_2", 96, 3), ("_3", 96, 3)]
     five = [("_1", 48, 1), ("_2", 64, 5)]
-    return Block(inputs, {"branch1x1": [("", 64, 1)], "branch5x5": five, "branch3x3dbl": double}, pool, pooled)
+    return Block(
+        inputs, {"branch1x1": [("", 64, 1)], "branch5x5": five, "branch3x3dbl": double}, pool, pooled
+    )
 
 
 def _b(inputs: int, pool: str) -> Block:
@@ -116,7 +125,9 @@ def _e(inputs: int, pool: str) -> Block:
 
 
 class Inception(nn.Sequential):
-    """(b, 3, h, w) as the weights want it -> (b, 2048, h', w') before pooling; 299 px give 8x8 cells, 512 px 14x14."""
+    """(b, 3, h, w) as the weights want it -> (b, 2048, h', w') before pooling; 299 px give 8x8 cells, 512 px
+    14x14.
+    """
 
     def __init__(self, art: bool = False) -> None:
         pool = "average with border" if art else "average"
@@ -155,7 +166,9 @@ class Inception(nn.Sequential):
                 mean, variance = state[f"{name}.bn.running_mean"], state[f"{name}.bn.running_var"]
                 shift = state[f"{name}.bn.bias"]
             except KeyError as error:
-                raise InputError(f"{path}: no {error.args[0]}; these are not Inception-v3's weights") from error
+                raise InputError(
+                    f"{path}: no {error.args[0]}; these are not Inception-v3's weights"
+                ) from error
             if kernel.shape != conv.weight.shape:
                 raise InputError(
                     f"{path}: {name} is {tuple(kernel.shape)}, not {tuple(conv.weight.shape)}; "
@@ -180,34 +193,47 @@ def _from_script(state: dict[str, Tensor], names: list[str]) -> dict[str, Tensor
     }
 
 
-@dataclass(frozen=True)
 class Encoder:
-    """An Inception and how it wants its pictures. `fingerprint` names its weights in caches and reports."""
+    """An Inception and how it wants its pictures; its weights are read when the first picture comes.
 
-    name: str
-    network: Inception
-    size: int
-    grid: tuple[int, int]
-    fingerprint: str
-    device: torch.device
+    `fingerprint` names the weights in caches and reports; `grid` is (rows, columns) of the map of a picture.
+    """
+
+    def __init__(self, name: str, path: Path, device: str | torch.device = "cpu"):
+        self.name, self.path, self.device = name, path, torch.device(device)
+        self.size, self.grid = (512, (14, 14)) if name == "artfid" else (299, (8, 8))
+        self.fingerprint = sha256(path)[:16]
+
+    @cached_property
+    def network(self) -> Inception:
+        network = Inception(self.name == "artfid")
+        network.load(read_script(self.path) if is_script(self.path) else read_state(self.path), self.path)
+        network.eval().requires_grad_(False).to(self.device)
+        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @torch.inference_mode()
-    def maps(self, images: Tensor) -> Tensor:
-        """(b, 3, h, w) in 0..255 -> features (b, cells, 2048), cells row by row."""
-        x = self._fit(images.to(self.device, torch.float32)).contiguous(memory_format=torch.channels_last)
-        return self.network(x).flatten(2).transpose(1, 2).float().contiguous().cpu()
+    def maps(self, images: Sequence[Tensor]) -> Tensor:
+        """Pictures (3, h, w) of any sizes in 0..255 -> features (b, cells, 2048), cells row by row."""
+        x = torch.cat([self._fit(image.unsqueeze(0).to(self.device, torch.float32)) for image in images])
+        features = self.network(x.contiguous(memory_format=torch.channels_last))
+        return features.flatten(2).transpose(1, 2).contiguous().cpu()
 
     def _fit(self, x: Tensor) -> Tensor:
+        """(1, 3, h, w) in 0..255 -> (1, 3, size, size) as the weights want it; aspect is given up."""
         size = (self.size, self.size)
         if self.name == "fid":
             return (resize_like_tensorflow(x, size) - 128) / 128
         if tuple(x.shape[-2:]) != size:
-            x = F.interpolate(x, size=size, mode="bilinear", align_corners=False, antialias=self.name == "artfid")
+            x = F.interpolate(
+                x, size=size, mode="bilinear", align_corners=False, antialias=self.name == "artfid"
+            )
         return x / 255 if self.name == "artfid" else x / 127.5 - 1
 
 
 def resize_like_tensorflow(x: Tensor, size: tuple[int, int]) -> Tensor:
-    """TensorFlow 1's bilinear resize, which FID's statistics were made with: corners at 0, no half-pixel shift."""
+    """TensorFlow 1's bilinear resize, which FID's statistics were made with: corners at 0, no half-pixel
+    shift.
+    """
     for axis, target in ((-2, size[0]), (-1, size[1])):
         source = x.shape[axis]
         if source == target:
@@ -227,13 +253,8 @@ def load_inception(
     device: str | torch.device = "cpu",
     on_bytes: OnBytes | None = None,
 ) -> Encoder:
-    """The encoder of that name; `weights` is a path, otherwise they are found or fetched (see mast.weights)."""
+    """The encoder of that name; `weights` is a path, else they are found or fetched (see mast.weights)."""
     if name not in NAMES:
         raise InputError(f"no Inception is called {name!r}; choose one of {', '.join(NAMES)}")
-    art = name == "artfid"
-    path = locate("art-inception" if art else "fid-inception", weights, on_bytes)
-    network = Inception(art)
-    network.load(read_script(path) if is_script(path) else read_state(path), path)
-    network = network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    size, grid = (512, (14, 14)) if art else (299, (8, 8))
-    return Encoder(name, network, size, grid, sha256(path)[:16], torch.device(device))
+    path = locate("art-inception" if name == "artfid" else "fid-inception", weights, on_bytes)
+    return Encoder(name, path, device)

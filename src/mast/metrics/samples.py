@@ -1,0 +1,194 @@
+"""What is evaluated: results, the photo each was made from, and the style and mask of each of its regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.masks import separate
+from ..images import read_mask, read_provenance
+from ..job import InputError, Region
+from ..prepare import match_size, region_name
+from ..provenance import job_from
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One result. `regions` is empty when its styles are not known."""
+
+    name: str
+    stylized: Path
+    content: Path
+    regions: tuple[Region, ...] = ()
+
+
+@dataclass
+class Collection:
+    """What was found: samples; styles that belong to no sample in particular; what is wrong, by file; what
+    was passed over.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    styles: list[Path] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def from_results(folder: Path) -> Collection:
+    """A folder (and its subfolders) of pictures that carry mast's record, inside or in a JSON beside them."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give the folder that holds the results")
+    found = Collection()
+    pictures = sorted(folder.rglob("*.png"))
+    for path in pictures:
+        try:
+            record = _record(path)
+        except InputError as error:
+            found.problems[str(path)] = str(error)
+            continue
+        if record is None:
+            found.notes.append(f"{path}: carries no record of how it was made and is not counted as a result")
+            continue
+        try:
+            job = job_from(record, path.parent)
+        except InputError as error:
+            found.problems[str(path)] = str(error)
+            continue
+        name = str(path.relative_to(folder).with_suffix(""))
+        found.samples.append(Sample(name, path, Path(str(job.content)), job.regions))
+    have = {path.with_suffix("") for path in pictures}
+    for path in sorted(folder.rglob("*.json")):
+        if path.with_suffix("") not in have and _is_record(_json(path)):
+            found.problems[str(path)] = f"{path.with_suffix('.png')}: the picture of this record is missing"
+    masked = sum(region.style_mask is not None for sample in found.samples for region in sample.regions)
+    if masked:
+        found.notes.append(
+            f"{masked} regions took only a part of their painting; they are compared with all of it"
+        )
+    if not found.samples and not found.problems:
+        raise InputError(
+            f"{folder}: no result with its record in it; give a folder that mast wrote, "
+            "or --stylized and --content"
+        )
+    return found
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    sidecar = path.with_suffix(".json")
+    record = _json(sidecar) if sidecar.exists() else None
+    if _is_record(record):
+        return record
+    try:
+        record = read_provenance(path)
+    except InputError as error:
+        if "carries no record" in str(error):
+            return None
+        raise
+    return record if _is_record(record) else None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return read_provenance(path)
+    except (InputError, OSError, UnicodeDecodeError):
+        return None
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, dict) and {"content", "regions"} <= record.keys()
+
+
+def from_folders(
+    stylized: Path, content: Path, styles: Path | None = None, masks: Path | None = None
+) -> Collection:
+    """Folders whose names belong together.
+
+    stylized/NAME.png goes with content/NAME.*, with the styles styles/NAME.*, styles/NAME-*.* or
+    styles/NAME/*, in the order of their names, and with the masks named the same way; mask i belongs to style
+    i, and one mask fewer than styles leaves the rest of the picture to the last style. When no style has a
+    result's name, the folder is the set that FID compares with, and nothing is known of regions.
+    """
+    for folder in (stylized, content, styles, masks):
+        if folder is not None and not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+    found = Collection()
+    results = _pictures(stylized)
+    if not results:
+        raise InputError(f"{stylized}: no pictures in it")
+    photos = {path.stem: path for path in _pictures(content)}
+    named = styles is not None and any(_of(styles, result.stem) for result in results)
+    if styles is not None and not named:
+        found.styles = _pictures(styles)
+        found.notes.append(
+            f"{styles}: no file is named after a result; FID compares with all {len(found.styles)} styles"
+        )
+        if masks is not None:
+            found.notes.append(f"{masks}: not used, because it is not known which style a mask belongs to")
+    for result in results:
+        if result.stem not in photos:
+            found.problems[str(result)] = f"{content}: no photo called {result.stem}.*"
+            continue
+        try:
+            regions = _regions(result.stem, styles, masks) if named and styles is not None else ()
+        except InputError as error:
+            found.problems[str(result)] = str(error)
+            continue
+        found.samples.append(Sample(result.stem, result, photos[result.stem], regions))
+    return found
+
+
+def _regions(name: str, styles: Path, masks: Path | None) -> tuple[Region, ...]:
+    paintings = _of(styles, name)
+    if not paintings:
+        raise InputError(f"{styles}: no style called {name}.*, {name}-*.* or in a folder {name}/")
+    areas: Sequence[Path | None] = _of(masks, name) if masks is not None else []
+    if len(areas) == len(paintings) - 1:
+        areas = [*areas, None]
+    if len(areas) != len(paintings):
+        raise InputError(
+            f"{masks or 'no --masks'}: {len(areas)} masks for the {len(paintings)} styles of {name}; "
+            "give one a style"
+        )
+    return tuple(Region(style, mask) for style, mask in zip(paintings, areas, strict=True))
+
+
+def _of(folder: Path, name: str) -> list[Path]:
+    if (folder / name).is_dir():
+        return _pictures(folder / name)
+    found = [path for path in _pictures(folder) if path.stem == name or path.stem.rpartition("-")[0] == name]
+    return sorted(found, key=lambda path: (path.stem != name, path.name))
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES and path.is_file())
+
+
+def read_regions(sample: Sample, size: tuple[int, int], notes: list[str]) -> Tensor:
+    """(N, H, W) at (W, H): the sample's masks, freed of overlap, the left-over region filled in; they may be
+    empty.
+    """
+    masks: list[Tensor | None] = []
+    for i, region in enumerate(sample.regions):
+        if region.mask is None:
+            masks.append(None)
+            continue
+        name = f"{sample.name}, {region_name(region, i)}"
+        masks.append(torch.from_numpy(match_size(read_mask(region.mask), size, name, "the photo")))
+    if sum(mask is None for mask in masks) > 1:
+        raise InputError(f"{sample.name}: more than one region without a mask; give the others one")
+    given = [mask for mask in masks if mask is not None]
+    separated, overlap = separate(torch.stack(given)) if given else (torch.zeros(0, size[1], size[0]), 0.0)
+    if overlap:
+        notes.append(
+            f"{sample.name}: masks overlap on {overlap:.1%} of the photo; there each counts by its share"
+        )
+    rest = (1 - separated.sum(0)).clamp(0, 1)
+    parts = iter(separated)
+    return torch.stack([rest if mask is None else next(parts) for mask in masks])
