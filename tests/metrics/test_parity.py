@@ -1,6 +1,6 @@
 """The same numbers as the packages everybody uses, with the same weights on the same pictures.
 
-They come with the extra `parity`, installed without their dependencies (they ask for other builds of torch).
+They are the extra `parity`, in a folder of their own (docs/metrics.md): they ask for other builds of torch.
 """
 
 from __future__ import annotations
