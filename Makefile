@@ -1,6 +1,7 @@
 # make demo   a picture from a bundled example, two minutes from a fresh clone
 # make test   the tests
 # make check  linter, formatter and type checker
+# make parity the metrics against the packages they must equal
 # make clean  removes what the others made, .venv included
 
 PYTHON ?= python3
@@ -8,13 +9,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check clean
+.PHONY: demo test parity check clean
 
 demo: $(VENV)/installed
 	$(BIN)/mast demo --quick --overwrite --out out/demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+parity: $(VENV)/parity $(VENV)/installed-dev
+	PYTHONPATH=$(VENV)/parity $(BIN)/python -m pytest tests/metrics/test_parity.py tests/metrics/test_fid.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -31,6 +35,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(INSTALL) torch
 	$(INSTALL) --editable .
 	touch $@
+
+# In a folder of its own: beside a CPU build of torch, torchvision would break the imports of other packages.
+$(VENV)/parity: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ \
+		lpips==0.1.4 pytorch-fid==0.3.0 torch-fidelity==0.3.0 torchvision==0.28.0 scipy==1.17.1
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(INSTALL) --editable '.[dev]'
