@@ -6,8 +6,6 @@ nothing is fetched.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,26 +24,19 @@ UNET, VAE, CLIP = "model.diffusion_model.", "first_stage_model.", "cond_stage_mo
 def from_single_file(path: Path) -> tuple[Any, Any, dict[str, Any], Tensor, dict[str, Any]]:
     """U-Net, autoencoder, scheduler config, empty prompt (1, tokens, channels) and (no) defaults."""
     from diffusers import AutoencoderKL, UNet2DConditionModel
+    from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint, convert_ldm_vae_checkpoint
 
     from .load import SD_SCHEDULER
 
     weights = _read(path)
-    configs = {"unet": _unet_config(path, weights), "vae": _vae_config(path, weights)}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, config in configs.items():
-            (Path(folder) / name).mkdir()
-            (Path(folder) / name / "config.json").write_text(json.dumps(config))
-        try:
-            unet = UNet2DConditionModel.from_single_file(
-                dict(weights), config=folder, subfolder="unet", torch_dtype=torch.float32
-            )
-            vae = AutoencoderKL.from_single_file(
-                dict(weights), config=folder, subfolder="vae", torch_dtype=torch.float32
-            )
-        except (ValueError, RuntimeError, KeyError) as error:
-            raise InputError(
-                f"{path}: its weights do not fit Stable Diffusion 1.x ({str(error).splitlines()[0]})"
-            ) from error
+    unet_config, vae_config = _unet_config(path, weights), _vae_config(path, weights)
+    unet, vae = UNet2DConditionModel.from_config(unet_config), AutoencoderKL.from_config(vae_config)
+    try:  # strictly: a weight that is missing must not be left at random
+        unet.load_state_dict(convert_ldm_unet_checkpoint(dict(weights), unet_config))
+        vae.load_state_dict(convert_ldm_vae_checkpoint(dict(weights), vae_config))
+    except (ValueError, RuntimeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: its weights do not fit Stable Diffusion 1.x ({reason})") from error
     return unet, KLAutoencoder(vae), dict(SD_SCHEDULER), _empty_prompt(path, weights), {}
 
 
