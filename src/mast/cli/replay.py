@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.markup import escape
 
@@ -36,6 +37,7 @@ def replay(
         settings = Settings(**record["settings"])
         model, fingerprint = record["model"]["name"], record["model"]["fingerprint"]
         place = record["device"], record["dtype"], record["prediction_type"]
+        torch.set_num_threads(int(record["threads"]))  # sums are split among threads
     except (KeyError, TypeError) as error:
         made = f"mast {record.get('mast', 'of another version')}"
         raise InputError(

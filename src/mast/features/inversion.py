@@ -3,9 +3,9 @@
 plain    At each t the U-Net predicts at (z_t, t) and the latent moves on with that noise: the paper's
          inversion.
 refined  Denoising comes back from t_(i+1) with the noise predicted at t_(i+1), so the way out should use it
-         too. Step by step the latent is first moved with the last noise known, the U-Net predicts at the
-         point reached, and the move is done again with that noise. One pass a step, as plain, but nearly
-         exact on the way back.
+         too. Step by step the latent is first moved with the noise that the last two predictions point to,
+         the U-Net predicts at the point reached, and the move is done again with that noise. One pass a
+         step, as plain, but nearly exact on the way back.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def invert(
     features: whoever watches the U-Net wants to see every timestep, the last one too.
     """
     latents, points = [clean], [clean]
+    before: Tensor | None = None
     for i, (t, alpha) in enumerate(zip(schedule.timesteps, schedule.alphas, strict=True)):
         last = i + 1 == len(schedule)
         if last and not refined and not features:
@@ -64,9 +65,11 @@ def invert(
         if refined and i > 0:
             latents[i] = ddim.carry(latents[i - 1], noise, schedule.alphas[i - 1], alpha)
         if not last:
-            reached = ddim.carry(latents[i], noise, alpha, schedule.alphas[i + 1])
+            guess = noise if before is None or not refined else 2 * noise - before
+            reached = ddim.carry(latents[i], guess, alpha, schedule.alphas[i + 1])
             latents.append(reached)
             points.append(reached)
+        before = noise
         if on_pass is not None:
             on_pass(i)
     # In one memory layout, whatever the U-Net's: a trajectory from the cache must give the very same bits.
