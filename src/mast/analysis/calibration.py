@@ -19,7 +19,7 @@ from torch import Tensor
 from ..backbone.backbone import Backbone
 from ..backbone.sites import Site
 from ..core import sts
-from ..core.attention import Joint, Partition, dense_attention, dense_logits, logits
+from ..core.attention import Joint, dense_attention, dense_logits, logits
 from ..job import Job, OnStep, Settings
 from ..methods import Mast, Scene
 from ..pipeline import stylize
@@ -37,11 +37,7 @@ class Observer(Mast):
         return {name: value for name, value in super().options().items() if name != "seen"}
 
     def joint(self, scene: Scene, site: Site, query: Tensor) -> Joint:
-        content = scene.content_at(site)
-        assert content.query is not None
-        blended = self.lam * content.query + (1 - self.lam) * query[0].float()
-        styles = [Partition(blended, *style.key_value()) for style in scene.styles_at(site)]
-        own = Partition(content.query, *content.key_value())
+        styles, own = self.partitions(scene, site, query, scene.content_at(site))
         masses = self.masses(scene, site)
         target = sts.log_peak(logits(own)).mean(-1)
         joint = dense_logits(styles, own, masses)

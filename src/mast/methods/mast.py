@@ -14,7 +14,7 @@ from ..backbone.sites import Site
 from ..core import ddi, lama, sts
 from ..core.adain import regional_adain
 from ..core.attention import Joint, Partition, TauRule, joint_attention
-from ..features.bank import CONTENT, STYLE
+from ..features.bank import CONTENT, STYLE, SiteFeatures
 from ..job import InputError
 from .method import Method, Scene, unit_interval
 
@@ -85,12 +85,18 @@ class Mast(Method):
     def joint(self, scene: Scene, site: Site, query: Tensor) -> Joint:
         """Eq. 3, 4-6 and 7-9 at one site; query: (1, heads, tokens, d)."""
         content = scene.content_at(site)
+        styles, own = self.partitions(scene, site, query, content)
+        masses = self.masses(scene, site) if self.lama else None
+        return joint_attention(styles, own, masses, self.tau_rule, content.statistics)
+
+    def partitions(
+        self, scene: Scene, site: Site, query: Tensor, content: SiteFeatures
+    ) -> tuple[list[Partition], Partition]:
+        """The styles, asked by the blended query (Eq. 3), and the content, asked by its own."""
         assert content.query is not None
         blended = self.lam * content.query + (1 - self.lam) * query[0].float()
         styles = [Partition(blended, *style.key_value()) for style in scene.styles_at(site)]
-        masses = self.masses(scene, site) if self.lama else None
-        own = Partition(content.query, *content.key_value())
-        return joint_attention(styles, own, masses, self.tau_rule, content.statistics)
+        return styles, Partition(content.query, *content.key_value())
 
     def masses(self, scene: Scene, site: Site) -> Tensor:
         """Eq. 4 on the site's grid, (N + 1, tokens), content last."""
