@@ -13,12 +13,12 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"job"},
     {"core"},
-    {"images", "pictures", "downloads"},
+    {"images", "pictures", "comparison", "downloads"},
     {"backbone"},
     {"features"},
     {"weights"},
     {"methods"},
-    {"prepare", "provenance", "pipeline"},
+    {"prepare", "provenance", "parts", "painting", "pipeline"},
     {"regions", "metrics", "analysis", "bench"},
     {"studio", "cli"},
 ]

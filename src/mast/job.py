@@ -58,7 +58,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, whatever the method. `paper` and `fast` are the two presets; see docs/performance.md."""
+    """How to run, whatever the method. `paper` and `fast` are the two presets; see docs/performance.md.
+
+    composite: how methods that know one style only have their pictures joined; see docs/methods.md.
+    """
 
     steps: int = 50
     inversion: Literal["plain", "refined"] = "plain"
@@ -68,6 +71,7 @@ class Settings:
     features: Literal["auto", "memory", "replay"] = "auto"
     feature_dtype: Literal["float16", "float32"] = "float16"
     cache: bool = True
+    composite: Literal["hard", "alpha", "poisson", "laplacian"] = "alpha"
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 2 <= self.steps <= 1000:
@@ -82,6 +86,7 @@ class Settings:
             "keep_unassigned": ("reconstruct", "exact"),
             "features": ("auto", "memory", "replay"),
             "feature_dtype": ("float16", "float32"),
+            "composite": ("hard", "alpha", "poisson", "laplacian"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -121,12 +126,16 @@ OnStep: TypeAlias = Callable[[Progress], None]
 
 @dataclass
 class Result:
-    """The picture, how it was made, and what it cost."""
+    """The picture, how it was made, and what it cost.
+
+    parts: of a method that knows one style only, its picture for each region, before they were joined.
+    """
 
     image: Image.Image
     provenance: dict[str, Any]
     seconds: dict[str, float]
     notes: list[str] = field(default_factory=list)
+    parts: tuple[Image.Image, ...] = ()
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Writes the picture with its provenance inside, and a JSON sidecar beside it."""

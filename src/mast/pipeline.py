@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageFilter
+from PIL import Image
 from torch import Tensor
 
 from .backbone.backbone import Backbone
+from .backbone.device import resolve_device
 from .backbone.load import load
 from .features.bank import available_memory, bytes_needed
 from .features.cache import Cache, storage
@@ -24,12 +25,15 @@ from .features.library import Library
 from .images import to_array
 from .job import PRESETS, InputError, Job, OnStep, Progress, Result, Settings
 from .methods import METHODS, Mast, Method, Reconstruct, Reference, Scene, make
-from .prepare import Prepared, prepare
-from .provenance import provenance
+from .methods.feedforward.network import FeedForward
+from .methods.method import OnDenoise
+from .methods.together import sample_together, worth_it
+from .painting import paint
+from .parts import apart, check_parts, join, recomposite, repainted
+from .prepare import Prepared, prepare, without_masks
+from .provenance import of_model, provenance
 
-FEATHER = (
-    3.0  # pixels over which an exact surrounding meets the repainted region, per 512 pixels of the photo
-)
+__all__ = ["brings_networks", "bytes_on", "default_method", "default_settings", "recomposite", "stylize"]
 
 StepEnd = Callable[[Any, int, int, dict[str, Any]], "dict[str, Any] | None"]
 """diffusers' callback: (backbone, step, timestep, {"latents": z}); what it returns under "latents" goes on.
@@ -55,6 +59,11 @@ def default_method(backbone: Backbone, name: str = "mast", **options: Any) -> Me
     return make(name, **{**own, **{key: value for key, value in options.items() if value is not None}})
 
 
+def brings_networks(name: str) -> bool:
+    """Whether the method of this name needs no diffusion model."""
+    return issubclass(METHODS.get(name, Method), FeedForward)
+
+
 def stylize(
     job: Job,
     backbone: Backbone | str = "preview",
@@ -69,9 +78,15 @@ def stylize(
     backbone: what `load` returns, or a name for it. method: an object, or a name. settings: the model's own
     preset if None.
     on_step: told of every U-Net pass; raising ends the run. A job without regions gives the reconstructed
-    photo.
+    photo. A method that knows one style only runs once per region, and its pictures are composited. One that
+    brings its own networks looks at nothing of the backbone but its device.
     """
     clock = _Stages()
+    if isinstance(method, str) and brings_networks(method):
+        method = make(method)
+    if isinstance(method, FeedForward) and job.regions:
+        device = backbone.device if isinstance(backbone, Backbone) else resolve_device("auto")
+        return paint(job, method, settings or Settings(), device, on_step)
     if not isinstance(backbone, Backbone):
         backbone = load(backbone)
     settings = settings or default_settings(backbone)
@@ -81,29 +96,59 @@ def stylize(
         method = Reconstruct()
     clock.done("load")
 
-    ready = prepare(job, backbone, settings)
+    given = without_masks(job) if getattr(method, "auto", False) else job
+    ready = prepare(given, backbone, settings)
+    if given is not job:
+        ready.notes.clear()
+    if job.regions and apart(method):
+        check_parts(ready.full_masks, settings)
     schedule = backbone.schedule(settings.steps)
     clock.done("prepare")
 
     scene, encoding = _invert(ready, backbone, method, settings, schedule, on_step, cache)
     clock.done("invert", encode=encoding)
 
+    runs = len(job.regions) if job.regions and apart(method) else 1
+    done, total = 0, runs * method.moves(schedule)
+
+    def whole(picture: Image.Image) -> Image.Image:
+        if settings.keep_unassigned == "exact":
+            return Image.composite(picture, ready.photo, repainted(ready.full_masks))
+        return picture
+
     def after(step: int, latent: Tensor, x0: Tensor) -> Tensor | None:
-        done, changed = len(schedule) - step, None
+        nonlocal done
+        done, changed = done + 1, None
         if callback_on_step_end is not None:
             answer = callback_on_step_end(backbone, done - 1, schedule.timesteps[step], {"latents": latent})
             changed = None if answer is None else answer.get("latents")
         if on_step is not None:
-            show = lambda: finish(x0, backbone, ready, settings)
-            on_step(Progress("denoise", done, len(schedule) - 1, schedule.timesteps[step], latent, show))
+            show = lambda: np.asarray(whole(finish(x0, backbone, ready)))
+            on_step(Progress("denoise", done, total, schedule.timesteps[step], latent, show))
         return changed
 
-    latent = method.sample(scene, after)
+    if job.regions and apart(method):
+        scenes = [scene.alone(i, method.family == "global-single") for i in range(len(job.regions))]
+        latents = _sample_apart(method, scenes, after)
+    else:
+        latents = [method.sample(scene, after)]
     clock.done("denoise")
 
-    image = Image.fromarray(finish(latent, backbone, ready, settings))
+    parts = [finish(latent, backbone, ready) for latent in latents]
+    if job.regions and apart(method):
+        image = join(parts, ready.photo, ready.full_masks, job, settings)
+    else:
+        image = whole(parts.pop())
     clock.done("decode")
-    return Result(image, provenance(job, backbone, method, settings, ready), clock.seconds, ready.notes)
+    record = provenance(job, of_model(backbone), method, settings, ready.photo, ready.full_masks)
+    return Result(image, record, clock.seconds, ready.notes, tuple(parts))
+
+
+def _sample_apart(method: Method, scenes: Sequence[Scene], after: OnDenoise) -> list[Tensor]:
+    """The latents of a single-style method, a region at a time or, where it pays, in one batch."""
+    if worth_it(method, scenes):
+        return list(sample_together(method, scenes, after).split(1))
+    return [method.sample(scene, after) for scene in scenes]
 
 
 def _invert(
@@ -156,23 +201,11 @@ def _invert(
     return Scene(backbone, schedule, content, styles, ready.masks, ready.latent), library.encoding
 
 
-def finish(latent: Tensor, backbone: Backbone, ready: Prepared, settings: Settings) -> np.ndarray:
-    """Decodes a latent to (H, W, 3) uint8 at the photo's own size; exact surroundings are put back."""
-    array = to_array(backbone.decode(latent))[: ready.inner[1], : ready.inner[0]]
-    picture = Image.fromarray(array)
-    if picture.size != ready.photo.size:
-        picture = picture.resize(ready.photo.size, Image.Resampling.LANCZOS)
-    if settings.keep_unassigned == "exact":
-        picture = Image.composite(picture, ready.photo, _repainted(ready.full_masks))
-    return np.asarray(picture)
-
-
-def _repainted(masks: Tensor) -> Image.Image:
-    """How much of each pixel the regions repaint, 0 outside all of them, rising over a few pixels inside."""
-    cover = (masks.sum(0).clamp(0, 1) * 255).round().byte().numpy()
-    radius = FEATHER * max(cover.shape) / 512
-    soft = np.asarray(Image.fromarray(cover).filter(ImageFilter.GaussianBlur(radius)), np.float32)
-    return Image.fromarray(np.minimum(np.clip(2 * soft - 255, 0, 255).round().astype(np.uint8), cover))
+def finish(latent: Tensor, backbone: Backbone, ready: Prepared) -> Image.Image:
+    """Decodes a latent to a picture of the photo's own size."""
+    picture = Image.fromarray(to_array(backbone.decode(latent))[: ready.inner[1], : ready.inner[0]])
+    same = picture.size == ready.photo.size
+    return picture if same else picture.resize(ready.photo.size, Image.Resampling.LANCZOS)
 
 
 class _Stages:

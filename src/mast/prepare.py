@@ -6,7 +6,7 @@ All of this happens before the first U-Net pass, so that bad input is refused at
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -62,12 +62,19 @@ def prepare(job: Job, backbone: Backbone, settings: Settings) -> Prepared:
     full = read_masks(job, photo.size, notes)
     names = [region_name(region, i) for i, region in enumerate(job.regions)]
     grids = sorted({latent, *(site.grid(latent) for site in backbone.sites)})
-    masks = {grid: _on_grid(full, grid, inner, canvas) for grid in grids}
+    masks = {grid: on_grid(full, grid, inner, canvas) for grid in grids}
     core_masks.check_survival(masks[grids[0]], grids[0], names, [float(mask.sum()) for mask in full])
     strength = torch.tensor([region.strength for region in job.regions]).view(-1, 1, 1)
     masks = {grid: (mask * strength).to(backbone.device) for grid, mask in masks.items()}
     styles = [_prepare_style(region, i, backbone, settings) for i, region in enumerate(job.regions)]
     return Prepared(photo, image, inner, latent, full, masks, styles, notes)
+
+
+def without_masks(job: Job) -> Job:
+    """The job for a method that finds its regions itself: every style may go anywhere."""
+    size = read_rgb(job.content, "photo").size
+    everywhere = np.ones((size[1], size[0]), np.float32)
+    return replace(job, regions=tuple(replace(region, mask=everywhere) for region in job.regions))
 
 
 def region_name(region: Region, index: int) -> str:
@@ -129,7 +136,7 @@ def match_size(mask: np.ndarray, size: tuple[int, int], name: str, other: str) -
     return np.clip(np.asarray(resized), 0, 1).copy()
 
 
-def _on_grid(full: Tensor, grid: tuple[int, int], inner: tuple[int, int], canvas: tuple[int, int]) -> Tensor:
+def on_grid(full: Tensor, grid: tuple[int, int], inner: tuple[int, int], canvas: tuple[int, int]) -> Tensor:
     """The masks' area average on a grid, through the same resize and padding as the photo."""
     if inner == canvas:
         return core_masks.area_resample(full, grid)

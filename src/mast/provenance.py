@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from .backbone.backbone import Backbone
 from .images import sha256, split_colour
 from .job import ImageLike, InputError, Job, Region, Settings, as_dict
 from .methods import Method, make
-from .prepare import Prepared
+from .methods.feedforward.network import FeedForward
 
 
 def mast_version() -> str:
@@ -28,22 +29,41 @@ def mast_version() -> str:
         return "0"
 
 
-def provenance(
-    job: Job, backbone: Backbone, method: Method, settings: Settings, ready: Prepared
-) -> dict[str, Any]:
-    """No times and no host names: two equal runs have equal records."""
+def of_model(backbone: Backbone) -> dict[str, Any]:
+    """What a record says of the model behind a picture."""
     return {
-        "mast": mast_version(),
-        "torch": torch.__version__,
         "model": {"name": _model_name(backbone.name), "fingerprint": backbone.fingerprint},
-        "threads": torch.get_num_threads(),
         "device": backbone.device.type,
         "dtype": str(backbone.dtype).removeprefix("torch."),
         "prediction_type": backbone.scheduler.config.prediction_type,
+        "compiled": backbone.compiled,
+    }
+
+
+def of_networks(method: FeedForward, device: torch.device) -> dict[str, Any]:
+    """The same for a method that brings its own networks."""
+    return {
+        "model": {"name": None, "fingerprint": method.fingerprint},
+        "device": device.type,
+        "dtype": "float32",
+        "prediction_type": None,
+        "compiled": False,
+    }
+
+
+def provenance(
+    job: Job, model: dict[str, Any], method: Method, settings: Settings, photo: Image.Image, masks: Tensor
+) -> dict[str, Any]:
+    """No times and no host names: two equal runs have equal records. masks: (N, H, W), as they were used."""
+    return {
+        "mast": mast_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        **model,
         "method": {"name": method.name, **method.options()},
         "settings": as_dict(settings),
         "content": _file(job.content),
-        "size": list(ready.photo.size),
+        "size": list(photo.size),
         "regions": [
             {
                 "mask": None if region.mask is None else _file(region.mask),
@@ -52,7 +72,7 @@ def provenance(
                 "style_mask": None if region.style_mask is None else _file(region.style_mask),
                 "coverage": round(float(mask.mean()), 4),
             }
-            for region, mask in zip(job.regions, ready.full_masks, strict=True)
+            for region, mask in zip(job.regions, masks, strict=True)
         ],
     }
 

@@ -44,7 +44,7 @@ def test_an_unknown_method_suggests_the_nearest(tiny_backbone, wrong, near):
 
 
 def test_an_unknown_method_far_from_all_lists_them_and_an_unknown_option_is_named():
-    with pytest.raises(InputError, match="mast, shared, reconstruct"):
+    with pytest.raises(InputError, match=r"mast, shared, .*reconstruct"):
         make("zzz")
     with pytest.raises(InputError, match=r"'reconstruct' has no option 'lam'"):
         make("reconstruct", lam=0.1)

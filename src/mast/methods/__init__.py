@@ -7,13 +7,55 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..job import InputError
+from .cocodiff import CoCoDiff
+from .feedforward.adaattn import AnyToAny
+from .feedforward.adain import Adain, GlobalAdain
+from .feedforward.bpc import Bpc
+from .feedforward.stylemixer import StyleMixer
 from .mast import Mast, SharedAttention
 from .method import Method, Reference, Scene
 from .reconstruct import Reconstruct
+from .stylegallery import StyleGallery
+from .styleid import StyleID
+from .zstar import ZStar
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Mast, SharedAttention, Reconstruct)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Mast,
+        SharedAttention,
+        StyleID,
+        ZStar,
+        CoCoDiff,
+        StyleGallery,
+        Adain,
+        GlobalAdain,
+        AnyToAny,
+        StyleMixer,
+        Bpc,
+        Reconstruct,
+    )
+}
 
-__all__ = ["METHODS", "Mast", "Method", "Reconstruct", "Reference", "Scene", "SharedAttention", "make"]
+__all__ = [
+    "METHODS",
+    "Adain",
+    "AnyToAny",
+    "Bpc",
+    "CoCoDiff",
+    "GlobalAdain",
+    "Mast",
+    "Method",
+    "Reconstruct",
+    "Reference",
+    "Scene",
+    "SharedAttention",
+    "StyleGallery",
+    "StyleID",
+    "StyleMixer",
+    "ZStar",
+    "make",
+]
 
 
 def make(name: str, **options: Any) -> Method:
@@ -25,7 +67,8 @@ def make(name: str, **options: Any) -> Method:
             f"{', '.join(METHODS)})"
         )
     given = {option: value for option, value in options.items() if value is not None}
-    known = {f.name for f in fields(METHODS[name])}  # type: ignore[arg-type]
+    # A field that begins with _ is a method's own business.
+    known = {f.name for f in fields(METHODS[name]) if not f.name.startswith("_")}  # type: ignore[arg-type]
     for option in given:
         if option not in known:
             raise InputError(

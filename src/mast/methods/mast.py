@@ -40,6 +40,7 @@ class Mast(Method):
 
     name = "mast"
     about = "every region in its own style, in one pass: LAMA mass allocation, STS sharpness, DDI detail"
+    reference = "MAST: the paper this project implements"
     content_features = CONTENT
     style_features = STYLE
 

@@ -8,8 +8,8 @@ latent, or pulls it somewhere after each step, overrides `sample` or `after_step
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -55,10 +55,15 @@ class Scene:
     _content: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     _styles: Sequence[Mapping[str, Tensor]] = field(default_factory=list, repr=False)
 
-    def turn(self, step: int) -> None:
-        """Moves the clock to a timestep and fetches its features."""
+    def turn(self, step: int, beside: Scene | None = None) -> None:
+        """Moves the clock to a timestep and fetches its features; the photo's from a scene `beside` this one,
+        where there is one.
+        """
         self.step = step
-        self._content = self.content.source.features(step) if self.content.source else {}
+        if beside is not None:
+            self._content = beside._content
+        else:
+            self._content = self.content.source.features(step) if self.content.source else {}
         self._styles = [style.source.features(step) if style.source else {} for style in self.styles]
 
     def content_at(self, site: Site) -> SiteFeatures:
@@ -75,6 +80,19 @@ class Scene:
         """(N, tokens) on the site's grid."""
         return self.masks[site.grid(self.latent)].flatten(1)
 
+    def alone(self, index: int, whole: bool) -> Scene:
+        """The scene of one region by itself; `whole` lets its style have the whole photo."""
+        masks = {grid: mask[index : index + 1] for grid, mask in self.masks.items()}
+        if whole:
+            masks = {grid: torch.ones_like(mask) for grid, mask in masks.items()}
+        return replace(self, styles=[self.styles[index]], masks=masks)
+
+
+Family: TypeAlias = Literal["global-single", "regional-single", "regional-multi"]
+"""What a method knows of regions. global-single: nothing, it repaints the whole photo in one style.
+regional-single: one region and its style. regional-multi: all of them at once. The first two make one
+picture per region, and a compositor joins them (App. A.8).
+"""
 
 OnDenoise = Callable[[int, Tensor, Tensor], "Tensor | None"]
 """Called after each step with its index into the schedule, the latent, and the clean estimate x0; may
@@ -86,9 +104,17 @@ class Method:
     """Base of all methods: the identity at every site, a start from the content's own noise."""
 
     name: ClassVar[str]
-    about: ClassVar[str] = ""
+    about: ClassVar[str] = ""  # one line on how it works
+    family: ClassVar[Family] = "regional-multi"
+    needs: ClassVar[str] = "a diffusion model"
+    licence: ClassVar[str] = "MIT"  # of the authors' own code, where there is one
+    reference: ClassVar[str] = ""  # authors, title, venue
     content_features: frozenset[str] = frozenset()
     style_features: frozenset[str] = frozenset()
+
+    def moves(self, schedule: ddim.Schedule) -> int:
+        """How often `sample` reports a step."""
+        return len(schedule) - 1
 
     def start(self, scene: Scene) -> Tensor:
         """The latent (1, c, h, w) to denoise from."""
@@ -115,7 +141,7 @@ class Method:
         z = self.start(scene)
         for i in range(len(schedule) - 1, 0, -1):
             scene.turn(i)  # may itself run the U-Net, so not under the method's control
-            with controlled(scene.backbone.unet, scene.backbone.sites, _InScene(self, scene)):
+            with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):
                 prediction = scene.backbone.predict(z, schedule.timesteps[i])
             alpha, to = schedule.alphas[i], schedule.alphas[i - 1]
             z, x0 = ddim.move(z, prediction, alpha, to, schedule.prediction_type)
@@ -130,7 +156,7 @@ class Method:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
-class _InScene:
+class InScene:
     """A method as the control of one run."""
 
     def __init__(self, method: Method, scene: Scene):
