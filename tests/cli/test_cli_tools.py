@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from mast.prepare import read_masks
 def test_help_names_every_command(run):
     outcome = run("--help")
     assert outcome.code == 0
-    for command in ("stylize", "replay", "demo", "models", "methods", "cache"):
+    for command in ("stylize", "compare", "replay", "demo", "models", "methods", "cache"):
         assert command in outcome.out
 
 
@@ -35,12 +36,43 @@ def test_models_are_listed_with_whole_names(run, tmp_path: Path, monkeypatch: py
     assert rows["stabilityai/stable-diffusion-2-1-base"] == "no"
 
 
-def test_methods_are_listed(run):
+@pytest.mark.parametrize("columns", [80, 100, 149, 150, 200])
+def test_methods_are_listed_in_whole_words_at_any_width(run, columns: int, monkeypatch: pytest.MonkeyPatch):
     from mast.methods import METHODS
 
+    monkeypatch.setenv("COLUMNS", str(columns))
     outcome = run("methods")
-    first = [line.split()[0] for line in outcome.out.splitlines()]
-    assert outcome.code == 0 and set(METHODS) <= set(first)
+    lines = outcome.out.splitlines()
+    assert outcome.code == 0 and max(map(len, lines)) <= columns
+    first = [line.split()[0] for line in lines if line[:1].strip()]
+    assert [name for name in first if name != "method"] == list(METHODS)
+    seen = set(outcome.out.replace(";", " ").split())
+    for method in METHODS.values():
+        for fact in (method.family, method.needs, method.licence, method.reference, method.about):
+            assert set(fact.replace(";", " ").split()) <= seen, fact
+
+
+def test_methods_as_json(run):
+    from mast.methods import METHODS
+
+    outcome = run("methods", "--json")
+    rows = json.loads(outcome.out)
+    assert outcome.code == 0 and [row["method"] for row in rows] == list(METHODS)
+    assert set(rows[0]) == {"method", "family", "needs", "licence", "reference", "about", "options"}
+    mast = rows[0]
+    assert mast["method"] == "mast" and mast["family"] == "regional-multi"
+    assert {"lam", "pi", "r", "lama", "sts", "ddi"} <= set(mast["options"])
+    assert not any(option.startswith("_") for row in rows for option in row["options"])
+
+
+def test_every_method_tells_of_itself_in_one_line():
+    from mast.methods import METHODS
+
+    for name, method in METHODS.items():
+        assert method.family in ("global-single", "regional-single", "regional-multi"), name
+        assert method.needs and method.licence and method.about, name
+        assert method.reference or name == "reconstruct"
+        assert len(method.about) <= 100 and "\n" not in method.about and not method.about.endswith("."), name
 
 
 def test_the_cache_is_listed_pruned_and_cleared(run, stylize, own_cache: Path, refused):

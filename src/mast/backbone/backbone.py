@@ -58,6 +58,19 @@ class Backbone:
     empty_prompt: Tensor
     defaults: dict[str, Any] = field(default_factory=dict)
     trusted: bool = False
+    compiled: bool = False
+
+    def compile(self, backend: str = "inductor") -> Backbone:
+        """torch.compile for every block that no control reaches: all but the last two of the decoder.
+
+        Those are left alone because a control comes and goes there with every pass. Bits differ a little
+        from the plain model's, so runs record it, and their inversions are kept apart.
+        """
+        if not self.compiled:
+            for block in (*self.unet.down_blocks, self.unet.mid_block, *self.unet.up_blocks[:2]):
+                block.compile(backend=backend)
+            self.compiled = True
+        return self
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:

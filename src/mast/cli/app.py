@@ -82,4 +82,4 @@ def progress(quiet: bool) -> Iterator[OnStep]:
         yield on_step
 
 
-from . import demo, evaluate, replay, stylize, tools, weights  # noqa: E402, F401  (commands register themselves)
+from . import analyze, bench, bench_run, compare, demo, evaluate, figures, replay, stylize, tools, weights  # noqa: E402, F401  (commands register themselves)

@@ -89,7 +89,7 @@ def evaluate_command(
         skip_bad=skip_bad,
         cache=cache,
     )
-    with download_bar(quiet) as on_bytes, _counting(quiet) as on_count:
+    with download_bar(quiet) as on_bytes, counting(quiet) as on_count:
         report = evaluate(found, options, on_count, on_bytes)
     if output is not None:
         report.save(output)
@@ -122,7 +122,7 @@ def _found(
 
 
 @contextmanager
-def _counting(quiet: bool) -> Iterator[OnCount]:
+def counting(quiet: bool) -> Iterator[OnCount]:
     """A bar per stage: pictures, or draws, done and to do."""
     if quiet or not console.is_terminal:
         yield lambda stage, done, total: None

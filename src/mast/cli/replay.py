@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -28,7 +28,9 @@ def replay(
     if output is not None:
         check_output(output, overwrite)
         check_output(output.with_suffix(".json"), overwrite, (".json",))
+    from ..backbone.device import resolve_device
     from ..backbone.load import load
+    from ..methods.feedforward.network import FeedForward
     from ..pipeline import stylize
     from ..provenance import job_from, method_from, same_pixels
 
@@ -47,11 +49,19 @@ def replay(
     if not png.exists():
         raise InputError(f"{png}: no such file, so there is nothing to compare with; put the picture back")
     before = read_rgb(png, "picture")
-    backbone = load(model, *place)
-    if backbone.fingerprint != fingerprint:
+    backbone: Any = None
+    if isinstance(method, FeedForward):
+        method.ready(resolve_device(record["device"]))
+        weights = method.fingerprint
+    else:
+        backbone = load(model, *place)
+        if record.get("compiled"):
+            backbone.compile()
+        weights = backbone.fingerprint
+    if weights != fingerprint:
         raise InputError(
-            f"{model}: its weights are not those the picture was made with (fingerprint "
-            f"{backbone.fingerprint}, recorded {fingerprint}); put the old model back"
+            f"{model or method.name}: its weights are not those the picture was made with (fingerprint "
+            f"{weights}, recorded {fingerprint}); put the old model back"
         )
     with progress(quiet) as bar:
         result = stylize(job, backbone, method, settings, bar)

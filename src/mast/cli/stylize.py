@@ -12,14 +12,18 @@ import typer
 from PIL import Image
 from rich.markup import escape
 
+from ..backbone.device import resolve_device
+from ..bench.variants import parse_variant
 from ..images import atomic, check_output, describe, read_mask, read_rgb, save_png, split_colour
 from ..job import PRESETS, InputError, Job, Result, Settings
 from ..job import Progress as Step
+from ..methods import Method, make
+from ..methods.feedforward.network import FeedForward
+from ..parts import apart, check_parts
 from ..pictures import contact_row, sheet
+from ..prepare import read_masks, without_masks
 from ..regions.specs import parse_map, parse_region, with_style_masks
 from .app import app, progress, say
-
-Strings = Annotated[list[str], typer.Option()]
 
 
 @app.command()
@@ -41,7 +45,16 @@ def stylize(
         list[str], typer.Option(help="N=FILE: only this part of region N's painting counts.")
     ] = [],  # noqa: B006
     model: Annotated[str, typer.Option(help="preview, a hub id, a folder or a checkpoint file.")] = "preview",
-    method: Annotated[str, typer.Option(help="mast, shared or reconstruct.")] = "mast",
+    method: Annotated[
+        str, typer.Option(help="A name from `mast methods`, with options as styleid:gamma=0.3.")
+    ] = "mast",
+    composite: Annotated[
+        str | None,
+        typer.Option(help="How one-style methods join their regions: hard, alpha, poisson or laplacian."),
+    ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="The method finds the regions itself (stylegallery, stylemixer).")
+    ] = False,
     preset: Annotated[
         str | None, typer.Option(help="paper (50 steps) or fast; the model's own if not given.")
     ] = None,
@@ -71,6 +84,9 @@ def stylize(
     ] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, float16, bfloat16.")] = "auto",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="torch.compile the U-Net: for many pictures on a GPU.")
+    ] = False,
     prediction_type: Annotated[
         str | None, typer.Option(help="Overrides the model's scheduler config.")
     ] = None,
@@ -84,36 +100,46 @@ def stylize(
     """Repaints every region of PHOTO in its own style."""
     began = time.perf_counter() - time.process_time()  # importing torch is the work done so far
     regions, notes = _regions(region, colour_map, colour_style)
-    if not regions and method != "reconstruct":
+    given = parse_variant(method)
+    if not regions and given.method != "reconstruct":
         raise InputError(
             "no region given; add -r MASK=STYLE (or =STYLE for the whole photo), or use --method reconstruct"
         )
     job = Job(photo, tuple(with_style_masks(regions, style_mask)))
     switches = {name: False for name, on in (("lama", lama), ("sts", sts), ("ddi", ddi)) if not on}
-    options = {"lam": lam, "pi": pi, "r": r, "tau": parse_tau(tau), **switches}
+    switches |= {"auto": True} if auto else {}
+    options = {**given.options, **_given(lam=lam, pi=pi, r=r, tau=parse_tau(tau)), **switches}
     changes: dict[str, Any] = {
         "steps": steps,
         "inversion": inversion,
         "size": size,
         "fit": fit,
         "keep_unassigned": keep,
+        "composite": composite,
     }
     changes |= {"features": features, "cache": None if cache else False}
     outputs = _outputs(output, job, save_masks, contact_sheet, preview_every > 0, overwrite)
-    _check_settings(preset, changes, method, options)
+    chosen = _check_settings(preset, changes, given.method, options)
 
     from ..pipeline import bytes_on, default_method, default_settings
     from ..pipeline import stylize as run
 
     imported = time.perf_counter()
-    _check_pictures(job)
-    from ..backbone.load import load
+    _check_pictures(job, chosen, Settings().with_(**changes))
+    wanted = {**PRESETS.get(preset or "", {}), **_given(**changes)}
+    where = resolve_device(device)
+    backbone: Any = model
+    if isinstance(chosen, FeedForward):
+        chosen.ready(where)
+        settings = Settings().with_(**wanted)
+    else:
+        from ..backbone.load import load
 
-    backbone = load(model, device, dtype, prediction_type)
-    settings = default_settings(
-        backbone, **{**PRESETS.get(preset or "", {}), **{k: v for k, v in changes.items() if v is not None}}
-    )
-    chosen = default_method(backbone, method, **options)
+        backbone = load(model, device, dtype, prediction_type)
+        if compiled:
+            backbone.compile()
+        settings = default_settings(backbone, **wanted)
+        chosen = default_method(backbone, given.method, **options)
     loaded = time.perf_counter()
     preview = outputs.get("preview")
     try:
@@ -134,12 +160,12 @@ def stylize(
         "load": round(loaded - imported, 3),
     }
     result.save(output, overwrite)
-    extra = _extras(job, result, outputs, save_masks, contact_sheet)
+    extra = _extras(without_masks(job) if auto else job, result, outputs, save_masks, contact_sheet)
     for note in [] if quiet else [*notes, *result.notes]:
         say(f"[dim]note:[/] {escape(note)}")
     if as_json:
         report = {key: result.provenance[key] for key in ("settings", "method", "model")}
-        report |= {"output": str(output), "seconds": result.seconds, "peak_memory": bytes_on(backbone.device)}
+        report |= {"output": str(output), "seconds": result.seconds, "peak_memory": bytes_on(where)}
         print(json.dumps({**report, **extra, "notes": [*notes, *result.notes]}))
     elif not quiet:
         stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in result.seconds.items())
@@ -172,23 +198,27 @@ def parse_tau(text: str | None) -> float | tuple[float, ...] | None:
     return values[0] if len(values) == 1 else values
 
 
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _check_settings(
     preset: str | None, changes: dict[str, Any], method: str, options: dict[str, Any]
-) -> None:
+) -> Method:
     """Settings and options are tried on before anything is loaded."""
     if preset is not None and preset not in PRESETS:
         raise InputError(f"preset {preset!r} is not known; choose one of {', '.join(PRESETS)}")
     Settings().with_(**changes)
-    from ..methods import make
-
-    make(method, **options)
+    return make(method, **options)
 
 
-def _check_pictures(job: Job) -> None:
+def _check_pictures(job: Job, method: Method, settings: Settings) -> None:
     """Bad input is refused before a model is loaded."""
-    from ..prepare import read_masks
-
-    read_masks(job, read_rgb(job.content, "photo").size, [])
+    size = read_rgb(job.content, "photo").size
+    masks = read_masks(without_masks(job) if getattr(method, "auto", False) else job, size, [])
+    if job.regions and apart(method):
+        check_parts(masks, settings)
     for region in job.regions:
         read_rgb(region.style, "style image")
         if region.style_mask is not None:
@@ -216,8 +246,6 @@ def _outputs(
 def _extras(job: Job, result: Result, outputs: dict[str, Path], masks: bool, contact: bool) -> dict[str, Any]:
     if not masks and not contact:
         return {}
-    from ..prepare import read_masks
-
     extra: dict[str, Any] = {}
     photo = read_rgb(job.content, "photo")
     full = read_masks(job, photo.size, []).numpy()

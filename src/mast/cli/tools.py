@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -40,15 +42,36 @@ def _cached(name: str) -> bool:
     return any((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/unet/config.json"))
 
 
+WIDE = 150  # columns from which each fact about a method has a column of its own
+
+
 @app.command()
-def methods() -> None:
-    """The methods that --method takes."""
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list on stdout.")] = False,
+) -> None:
+    """The methods that --method takes: what they know of regions, what they need, whose they are."""
     from ..methods import METHODS
 
-    table = Table("method", "about", box=None)
-    for name, method in METHODS.items():
-        table.add_row(name, method.about)
-    out.print(table)
+    facts = ("family", "needs", "licence", "reference", "about")
+    rows = [{"method": name, **{fact: getattr(m, fact) for fact in facts}} for name, m in METHODS.items()]
+    if as_json:
+        for row, method in zip(rows, METHODS.values(), strict=True):
+            row["options"] = [f.name for f in fields(method) if f.init]  # type: ignore[arg-type]
+        print(json.dumps(rows, indent=1))
+        return
+    page = Console(highlight=False, emoji=False)  # as wide as the terminal is now
+    wide = page.width >= WIDE
+    names = ("method", "family", "needs", "licence", "how it works, and whose it is")
+    table = Table(*(names if wide else names[:1]), box=None, pad_edge=False, show_header=wide)
+    table.columns[0].no_wrap = True
+    if wide:  # an address is one long word
+        table.columns[2].width = max(len(word) for row in rows for word in row["needs"].split())
+    for row in rows:
+        name, family, needs, licence, reference, about = (escape(value) for value in row.values())
+        how = f"{about}\n[dim]{reference}[/]" if reference else about
+        brief = f"{family}; needs: {needs}; licence: {licence}\n{how}"
+        table.add_row(f"[bold]{name}[/]", *([family, needs, licence, how] if wide else [brief]))
+    page.print(table)
 
 
 cache_app = typer.Typer(no_args_is_help=True, help="What earlier runs left on disk: inversions and features.")

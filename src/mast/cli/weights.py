@@ -16,7 +16,7 @@ from .app import app, console, say
 from .tools import out, size_text
 
 weights_app = typer.Typer(
-    no_args_is_help=True, help="Weights of metrics and segmenters: what is here, and getting more."
+    no_args_is_help=True, help="Weights of metrics, methods and segmenters: what is here, and getting more."
 )
 app.add_typer(weights_app, name="weights")
 

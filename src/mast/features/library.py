@@ -49,6 +49,7 @@ class Library:
             dtype=str(self.backbone.dtype),
             timesteps=self.schedule.timesteps,
             inversion="refined" if self.refined else "plain",
+            **({"compiled": True} if self.backbone.compiled else {}),
         )
 
     def feature_key(self, key: str, wants: Iterable[str]) -> str:
