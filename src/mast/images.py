@@ -263,7 +263,7 @@ def save_result(result: Result, path: str | os.PathLike[str], overwrite: bool = 
     info = PngImagePlugin.PngInfo()
     info.add_itxt(TEXT_KEY, text)
     sidecar = check_output(target.with_suffix(".json"), overwrite, (".json",))
-    with atomic(sidecar) as beside, atomic(target) as part:  # neither takes its name before both are whole
+    with atomic(target) as part, atomic(sidecar) as beside:  # both whole; the picture comes last
         beside.write_text(text + "\n")
         result.image.save(part, format="PNG", pnginfo=info)
 

@@ -55,7 +55,8 @@ def default_settings(backbone: Backbone, **changes: Any) -> Settings:
 
 def default_method(backbone: Backbone, name: str = "mast", **options: Any) -> Method:
     """A method with the options the model works best with, with some of them changed."""
-    own = backbone.defaults.get("mast", {}) if issubclass(METHODS.get(name, Method), Mast) else {}
+    kin = "mast" if issubclass(METHODS.get(name, Method), Mast) else name
+    own = backbone.defaults.get(kin, {})
     return make(name, **{**own, **{key: value for key, value in options.items() if value is not None}})
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mast.core.masks import area_resample, check_survival, coverage, overlap_matrix, separate, verify
+from mast.core.masks import area_resample, check_survival, overlap_matrix, separate, verify
 from mast.job import InputError
 
 sizes = st.integers(1, 17)
@@ -108,10 +108,3 @@ def test_a_region_that_vanishes_is_named_with_its_size_and_the_grid():
     with pytest.raises(InputError, match=r"region 2 \(dot\.png\).* 4 p.*8x8"):
         check_survival(area_resample(full, (8, 8)), (8, 8), names, areas)
     check_survival(area_resample(full, (32, 32)), (32, 32), names, areas)
-
-
-def test_coverage_is_the_share_of_the_picture():
-    masks = torch.zeros(2, 4, 4)
-    masks[0, :2] = 1
-    masks[1, 0, 0] = 0.5
-    assert coverage(masks) == [0.5, 1 / 32]

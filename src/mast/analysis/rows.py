@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core import lama
 from ..core.attention import Partition, RowStatistics, attend, row_statistics
 
 
@@ -71,7 +70,7 @@ def lama_shift(
         else:
             found = row_statistics(partition.query[:, rows], partition.key)
             log_z, log_peak = found.log_z, found.log_peak
-        shift[g, :, rows] = lama.log_masses(masses[g, rows]) - log_z
+        shift[g, :, rows] = masses[g, rows].log() - log_z
         peak[:, rows] = torch.maximum(peak[:, rows], shift[g, :, rows] + log_z + log_peak)
     return shift, peak
 

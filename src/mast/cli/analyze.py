@@ -12,7 +12,8 @@ from rich.table import Table
 from ..images import read_rgb
 from ..job import InputError
 from .app import app, progress, say
-from .jobs import Request, with_request
+from .jobs import Request
+from .requests import with_request
 
 if TYPE_CHECKING:
     from ..analysis.observe import Watch

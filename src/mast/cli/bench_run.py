@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -18,6 +16,7 @@ from .app import say
 from .bench import bench_app
 from .bench_progress import as_object, conclude, execute, show
 from .evaluate import counting
+from .requests import with_request
 from .weights import download_bar
 
 if TYPE_CHECKING:
@@ -126,27 +125,6 @@ class Request:
 
             return RayCrew(plan, self.workers, self.ray_address)
         return InProcess(plan) if self.workers in (None, 1) else Pool(plan, self.workers or 1)
-
-
-def with_request(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command, whose first parameter is a Request, the options of one in its place."""
-    hints = get_type_hints(Request, include_extras=True)
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=p.default, annotation=hints[name])
-        for name, p in inspect.signature(Request).parameters.items()
-    ]
-    own_hints = get_type_hints(command, include_extras=True)
-    _, *own = inspect.signature(command).parameters.values()
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[p.name]) for p in own]
-
-    def called(**given: Any) -> None:
-        request = Request(**{f.name: given.pop(f.name) for f in fields(Request)})
-        command(request, **given)
-
-    called.__name__, called.__doc__ = command.__name__, command.__doc__
-    called.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in [*shared, *own]}
-    return called
 
 
 @bench_app.command("run")

@@ -15,7 +15,8 @@ from ..comparison import comparison
 from ..images import atomic, check_output, describe, read_provenance, read_rgb, save_png
 from ..job import InputError, Job, Settings
 from .app import app, progress, say
-from .jobs import Request, with_request
+from .jobs import Request
+from .requests import with_request
 
 if TYPE_CHECKING:
     from ..backbone.backbone import Backbone

@@ -15,7 +15,8 @@ from rich.markup import escape
 from ..images import atomic, check_output, read_rgb, save_png
 from ..job import InputError, Job, Result, Settings
 from .app import app, progress, say
-from .jobs import Request, with_request
+from .jobs import Request
+from .requests import with_request
 
 if TYPE_CHECKING:
     from ..analysis.figures import Plan, Run

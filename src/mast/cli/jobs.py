@@ -6,13 +6,11 @@ Other commands are imported where they are used: `app` imports them all, in an o
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -158,29 +156,3 @@ class Request:
 
         if not self.quiet and len(self.jobs) > 1:
             say(f"[bold]{escape(name)}[/] ({index + 1} of {len(self.jobs)})")
-
-
-def with_request(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command, whose first parameter is a Request, the options of one in its place."""
-    hints = get_type_hints(Request, include_extras=True)
-    shared = [
-        inspect.Parameter(
-            f.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=[] if f.default is MISSING else f.default,
-            annotation=hints[f.name],
-        )
-        for f in fields(Request)
-    ]
-    own_hints = get_type_hints(command, include_extras=True)
-    _, *own = inspect.signature(command).parameters.values()
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[p.name]) for p in own]
-
-    def called(**given: Any) -> None:
-        request = Request(**{f.name: given.pop(f.name) for f in fields(Request)})
-        command(request, **given)
-
-    called.__name__, called.__doc__ = command.__name__, command.__doc__
-    called.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in [*shared, *own]}
-    return called

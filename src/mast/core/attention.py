@@ -80,7 +80,7 @@ def dense_logits(styles: Sequence[Partition], content: Partition, masses: Tensor
     """
     parts = [logits(partition) for partition in (*styles, content)]
     if masses is not None:
-        log_targets = lama.log_masses(masses)
+        log_targets = masses.log()
         log_z = torch.stack([part.logsumexp(-1) for part in parts])
         bias = torch.cat([lama.bias(log_targets, log_z), torch.zeros_like(log_z[-1:])])
         # Without any content mass Eq. 5 has no finite value; its limit does, see lama.offsets.
@@ -203,7 +203,7 @@ def _share(partition: Partition, masses: Tensor | None, g: int) -> _Share:
     rows: Tensor | None = masses[g].nonzero().squeeze(1)
     if rows is not None and len(rows) == masses.shape[1]:
         rows = None
-    log_mass = lama.log_masses(_take(masses[g], rows))
+    log_mass = _take(masses[g], rows).log()
     return _Share(_take(partition.query, rows, 1), partition.key, partition.value, rows, log_mass)
 
 

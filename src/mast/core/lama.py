@@ -10,20 +10,14 @@ import torch
 from torch import Tensor
 
 
-def target_masses(masks: Tensor, pi: float = 0.9) -> Tensor:
+def target_masses(masks: Tensor, pi: float = 0.9, floor: float = 0.0) -> Tensor:
     """Eq. 4: pi_i = pi* M_i for every style, and the content's 1 - sum_i pi_i as the last row.
 
-    masks: (N, q) -> (N + 1, q), summing to 1 over the rows.
+    masks: (N, q) -> (N + 1, q), summing to 1 over the rows. floor: clamps them from below, 1e-6 in the
+    paper's code; 0 is the exact limit.
     """
     styles = pi * masks
-    return torch.cat([styles, (1 - styles.sum(0, keepdim=True)).clamp_min(0)])
-
-
-def log_masses(targets: Tensor, clamp: float = 0.0) -> Tensor:
-    """log pi, with log 0 = -inf: the exact limit. `clamp` > 0 floors the targets first, as the paper's code
-    does (1e-6).
-    """
-    return targets.clamp_min(clamp).log() if clamp > 0 else targets.log()
+    return torch.cat([styles, 1 - styles.sum(0, keepdim=True)]).clamp_min(floor)
 
 
 def bias(log_targets: Tensor, log_z: Tensor) -> Tensor:

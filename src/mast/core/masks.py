@@ -67,8 +67,3 @@ def check_survival(
                 f"{grid[0]}x{grid[1]} grid "
                 "where styles are applied; enlarge the mask or work at a larger --size"
             )
-
-
-def coverage(masks: Tensor) -> list[float]:
-    """The share of the picture that each mask covers; (n, h, w)."""
-    return [float(mask.mean()) for mask in masks]

@@ -101,8 +101,7 @@ class Mast(Method):
 
     def masses(self, scene: Scene, site: Site) -> Tensor:
         """Eq. 4 on the site's grid, (N + 1, tokens), content last."""
-        targets = lama.target_masses(scene.masks_at(site), self.pi)
-        return targets.clamp_min(self.mass_floor) if self.mass_floor else targets
+        return lama.target_masses(scene.masks_at(site), self.pi, self.mass_floor)
 
     def residual(self, scene: Scene, site: Site, branch: Tensor) -> Tensor:
         if not self.ddi:

@@ -116,6 +116,11 @@ class Method:
         """How often `sample` reports a step."""
         return len(schedule) - 1
 
+    def way(self, scene: Scene) -> list[tuple[int, float]]:
+        """The timesteps to denoise at, by their index, and the alpha that each leads to."""
+        alphas = scene.schedule.alphas
+        return [(i, alphas[i - 1]) for i in range(len(alphas) - 1, 0, -1)]
+
     def start(self, scene: Scene) -> Tensor:
         """The latent (1, c, h, w) to denoise from."""
         return scene.content.trajectory.noise
@@ -139,12 +144,11 @@ class Method:
         """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
         schedule = scene.schedule
         z = self.start(scene)
-        for i in range(len(schedule) - 1, 0, -1):
+        for i, to in self.way(scene):
             scene.turn(i)  # may itself run the U-Net, so not under the method's control
             with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):
                 prediction = scene.backbone.predict(z, schedule.timesteps[i])
-            alpha, to = schedule.alphas[i], schedule.alphas[i - 1]
-            z, x0 = ddim.move(z, prediction, alpha, to, schedule.prediction_type)
+            z, x0 = ddim.move(z, prediction, schedule.alphas[i], to, schedule.prediction_type)
             z = self.after_step(scene, z)
             if on_step is not None:
                 changed = on_step(i, z, x0)
@@ -153,7 +157,8 @@ class Method:
 
     def options(self) -> dict[str, Any]:
         """The method's parameters, as provenance keeps them and `make` takes them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        own = (f.name for f in fields(self) if not f.name.startswith("_"))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in own}
 
 
 class InScene:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..backbone.instrument import controlled
 from ..backbone.sites import Site
 from ..core import ddim
 from ..core.adain import adain
 from ..features.bank import STYLE
 from ..job import InputError
-from .method import InScene, Method, OnDenoise, Reference, Scene, unit_interval
+from .method import Method, Reference, Scene, unit_interval
 
 GAMMA = 0.75  # the authors' default
 GAMMA_STYLE = 0.3  # their setting for more style and less photo
@@ -74,25 +72,12 @@ class StyleID(Method):
         """The style's keys and values (heads, tokens, d) at a site."""
         return scene.styles_at(site)[0].key_value()
 
-    @torch.inference_mode()
-    def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
-        return self._quirky(scene, on_step) if self.quirks else super().sample(scene, on_step)
-
-    def _quirky(self, scene: Scene, on_step: OnDenoise | None) -> Tensor:
-        """The authors' loop: from the last timestep but one down to the first, and on to timestep 0."""
-        schedule = scene.schedule
-        targets = (float(ddim.cumulative_alphas(scene.backbone.scheduler.config)[0]), *schedule.alphas)
-        z = self.start(scene)
-        for i in range(len(schedule) - 2, -1, -1):
-            scene.turn(i)
-            with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):
-                prediction = scene.backbone.predict(z, schedule.timesteps[i])
-            z, x0 = ddim.move(z, prediction, schedule.alphas[i], targets[i], schedule.prediction_type)
-            z = self.after_step(scene, z)
-            if on_step is not None:
-                changed = on_step(i, z, x0)
-                z = z if changed is None else changed
-        return z
+    def way(self, scene: Scene) -> list[tuple[int, float]]:
+        """With quirks, the authors' loop: from the last timestep but one to the first, and on to 0."""
+        if not self.quirks:
+            return super().way(scene)
+        targets = (float(ddim.cumulative_alphas(scene.backbone.scheduler.config)[0]), *scene.schedule.alphas)
+        return [(i, targets[i]) for i in range(len(scene.schedule) - 2, -1, -1)]
 
 
 def _to_the_very_end(scene: Scene, *noises: Tensor) -> list[Tensor]:

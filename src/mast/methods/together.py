@@ -34,14 +34,13 @@ def sample_together(method: Method, scenes: Sequence[Scene], on_step: OnDenoise 
     """`method.sample` of every scene, in one batch; (N, c, h, w). The scenes share their photo."""
     first, schedule = scenes[0], scenes[0].schedule
     z = torch.cat([method.start(scene) for scene in scenes])
-    for i in range(len(schedule) - 1, 0, -1):
+    for i, to in method.way(first):
         first.turn(i)
         for scene in scenes[1:]:
             scene.turn(i, beside=first)
         with controlled(first.backbone.unet, first.backbone.sites, _Each(method, scenes)):
             prediction = first.backbone.predict(z, schedule.timesteps[i])
-        alpha, to = schedule.alphas[i], schedule.alphas[i - 1]
-        z, x0 = ddim.move(z, prediction, alpha, to, schedule.prediction_type)
+        z, x0 = ddim.move(z, prediction, schedule.alphas[i], to, schedule.prediction_type)
         z = torch.cat([method.after_step(scene, one) for scene, one in zip(scenes, z.split(1), strict=True)])
         for one, clean in zip(z.split(1), x0.split(1), strict=True):
             if on_step is not None:

@@ -46,7 +46,8 @@ def from_results(folder: Path) -> Collection:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder that holds the results")
     found = Collection()
-    pictures = sorted(folder.rglob("*.png"))
+    # A name that begins with a dot is a picture somebody is still writing, or was killed while writing.
+    pictures = sorted(path for path in folder.rglob("*.png") if not path.name.startswith("."))
     for path in pictures:
         try:
             record = _record(path)

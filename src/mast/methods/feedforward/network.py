@@ -74,9 +74,6 @@ class FeedForward(Method):
                 digest.update(value.detach().float().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def options(self) -> dict[str, Any]:
-        return {name: value for name, value in super().options().items() if not name.startswith("_")}
-
 
 def find_checkpoint(
     given: str | os.PathLike[str] | None, files: Sequence[str], what: str, way_out: str

@@ -1,0 +1,81 @@
+"""mast stylize with the other methods: options behind the name, compositors, regions found by the method."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+REGIONS = ("photo.png", "-r", "left.png=a.png", "-r", "=b.png")
+
+
+def test_a_single_style_method_is_composited_and_replays(run, stylize):
+    outcome = stylize(
+        *REGIONS, "--method", "styleid:gamma=0.3", "--composite", "hard", "-o", "out.png", "--json"
+    )
+    assert outcome.code == 0, outcome
+    report = json.loads(outcome.out)
+    assert report["method"]["name"] == "styleid" and report["method"]["gamma"] == 0.3
+    assert report["settings"]["composite"] == "hard"
+    assert run("replay", "out.png").code == 0
+    assert (
+        stylize(*REGIONS, "--method", "styleid:gamma=0.3", "--composite", "alpha", "-o", "soft.png").code == 0
+    )
+    hard, soft = (np.asarray(Image.open(name), np.int16) for name in ("out.png", "soft.png"))
+    changed = np.abs(hard - soft).max(-1).max(0)
+    assert changed[40:56].any() and not changed[:38].any() and not changed[58:].any()  # only at the border
+
+
+@pytest.mark.parametrize("method", ["zstar", "cocodiff", "stylegallery:steps=2"])
+def test_every_diffusion_method_paints_and_replays(run, stylize, method: str):
+    assert stylize(*REGIONS, "--method", method, "-o", "out.png").code == 0
+    assert Image.open("out.png").size == (96, 64)
+    assert run("replay", "out.png").code == 0
+
+
+def test_a_method_finds_the_regions_itself(run, stylize):
+    outcome = stylize(
+        "photo.png", "-r", "=a.png", "-r", "=b.png", "--auto", "--contact-sheet", "-o", "out.png",
+        "--method", "stylegallery:steps=2,semantic=none",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome
+    record = json.loads(Image.open("out.png").text["mast"])
+    assert record["method"]["auto"] is True and [r["mask"] for r in record["regions"]] == [None, None]
+    assert Image.open("out.sheet.png").size[0] > 96
+    assert run("replay", "out.png").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--method", "stileid"), "did you mean 'styleid'?"),
+        (("--method", "styleid:gamma=2"), "gamma is 2"),
+        (("--method", "styleid:gama=1"), "has no option 'gama'"),
+        (("--method", "styleid:gamma=much"), "write a number"),
+        (("--method", "styleid", "--composite", "glue"), "composite is 'glue'; choose one of hard, alpha"),
+        (("--method", "styleid", "--auto"), "has no option 'auto'"),
+        (("--method", "adain"), "mast weights fetch adain-vgg"),
+        (("--method", "bpc"), "github.com/davidmhart/StyleTransferMasked"),
+        (("--method", "any-to-any"), "Huage001"),
+        (("--method", "stylemixer"), "iter_80000.pth.tar"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_any_model_is_loaded(refused, arguments, said: str):
+    assert said in refused("stylize", *REGIONS, "-o", "out.png", "--model", "no-such-model", *arguments)
+
+
+def test_masks_that_do_not_tile_are_refused_before_any_model_is_loaded(refused):
+    half = ("photo.png", "-r", "left.png=a.png", "--method", "styleid", "--model", "no-such-model")
+    said = refused("stylize", *half, "-o", "out.png")
+    assert "50.0% of the picture is uncovered" in said and "--keep exact" in said
+
+
+def test_a_wrong_checkpoint_says_which_key_differs(refused, folder):
+    import torch
+
+    torch.save({"0.weight": torch.zeros(1)}, folder / "vgg_normalised.pth")
+    torch.save({"1.weight": torch.zeros(1)}, folder / "decoder.pth")
+    said = refused("stylize", *REGIONS, "-o", "out.png", "--method", f"adain:weights={folder}")
+    assert "vgg_normalised.pth" in said and "0.bias is missing" in said
