@@ -116,6 +116,19 @@ def test_a_cut_file_is_made_again(tiny_backbone, cache, kind):
     assert library(tiny_backbone, cache).passes_for(image(), STYLE) == 0
 
 
+def test_a_flipped_bit_in_the_features_is_found_out(tiny_backbone, cache):
+    library(tiny_backbone, cache).look_up(image(), STYLE, lambda step: None)
+    [path] = (cache.folder / "features").glob("*")
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    passes: list[int] = []
+    _, source = library(tiny_backbone, cache).look_up(image(), STYLE, passes.append)
+    assert len(passes) == STEPS and isinstance(source, Recorded)
+    _, again = library(tiny_backbone, cache).look_up(image(), STYLE, passes.append)
+    assert len(passes) == STEPS and isinstance(again, Stored)
+
+
 def test_a_trajectory_of_the_wrong_length_is_not_believed(tiny_backbone, cache):
     books = library(tiny_backbone, cache, in_memory=False)
     cache.write("trajectories", books.key(image()), {"latents": torch.zeros(2, 4, 8, 8)})

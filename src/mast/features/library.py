@@ -108,7 +108,7 @@ class Library:
         return Trajectory(found["latents"].to(device), found.get("points", found["latents"]).to(device))
 
     def _stored(self, wanted: str) -> Source | None:
-        path = self.cache.find("features", wanted) if self.cache else None
+        path = self.cache.sound("features", wanted) if self.cache else None
         return Stored(path) if path else None
 
     def _invert(
