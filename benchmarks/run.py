@@ -2,10 +2,11 @@
 
     python benchmarks/run.py [--quick] [--json FILE] [--model preview|sd-1.4-size] [--size 512] [-n 1,2,5,16]
 
-Every row runs in a process of its own. `bare_s` is what the run's U-Net passes would take with
-nothing around them: the median of bare passes measured before and after, times their number.
-`ratio` is (invert + denoise) by bare_s; `step_ratio` one controlled denoising step by one bare
-pass. Modes: cold (nothing known), warm (features on disk), replay (features computed again at each
+Every row runs in a process of its own. After every U-Net pass of the run a bare pass of the same batch
+is made and timed, so that both meet the same machine; its time is taken out of the run's. `bare_s` is
+what the run's passes would take with nothing around them. `ratio` is (invert + denoise) by bare_s;
+`step_ratio` the controlled denoising steps by their bare passes. Loading, encoding and decoding are
+left out. Modes: cold (nothing known), warm (features on disk), replay (features computed again at each
 step). The SD-1.4-size model has random weights: its pictures mean nothing.
 """
 
@@ -26,7 +27,7 @@ import torch
 from measure import arguments, model, show, write
 from PIL import Image
 
-from mast import Job, Mast, Progress, Region, Settings, stylize
+from mast import Job, Mast, Region, Settings, stylize
 from mast.backbone.backbone import Backbone
 
 
@@ -48,16 +49,21 @@ def job(n: int, size: tuple[int, int]) -> Job:
     return Job(photo, tuple(regions))
 
 
-def bare_pass(backbone: Backbone, size: tuple[int, int], repeats: int) -> list[float]:
-    stride = backbone.latent_stride
-    latent = torch.randn(1, backbone.unet.config.in_channels, size[1] // stride, size[0] // stride)
-    times = []
-    with torch.inference_mode():
-        for _ in range(repeats + 1):
-            began = time.perf_counter()
-            backbone.predict(latent, 501)
-            times.append(time.perf_counter() - began)
-    return times[1:]
+class Bare:
+    """Bare passes, made between those of a run; seconds by stage."""
+
+    def __init__(self, backbone: Backbone, size: tuple[int, int]):
+        stride = backbone.latent_stride
+        self.backbone = backbone
+        self.latent = torch.randn(1, backbone.unet.config.in_channels, size[1] // stride, size[0] // stride)
+        self.times: dict[str, list[float]] = {"warm-up": [], "invert": [], "denoise": []}
+        self.once("warm-up")
+
+    @torch.inference_mode()
+    def once(self, stage: str) -> None:
+        began = time.perf_counter()
+        self.backbone.predict(self.latent, 501)
+        self.times[stage].append(time.perf_counter() - began)
 
 
 def one(name: str, size: tuple[int, int], n: int, steps: int, mode: str, refined: bool) -> dict:
@@ -72,24 +78,23 @@ def one(name: str, size: tuple[int, int], n: int, steps: int, mode: str, refined
     )
     if mode == "warm":
         stylize(given, backbone, Mast(), settings)
-    bare = bare_pass(backbone, size, 2)
-    passes = {"invert": 0, "denoise": 0}
-
-    def count(progress: Progress) -> None:
-        passes[progress.stage] += 1
-
-    result = stylize(given, backbone, Mast(), settings, count)
-    bare += bare_pass(backbone, size, 2)
-    once = statistics.median(bare)
+    bare = Bare(backbone, size)
+    result = stylize(given, backbone, Mast(), settings, lambda progress: bare.once(progress.stage))
+    spent = {stage: sum(times) for stage, times in bare.times.items()}
     # Replay makes one reference pass per picture and step inside the denoising stage.
-    inside = passes["denoise"] * (n + 2 if mode == "replay" else 1)
-    total = passes["invert"] + inside
-    work = result.seconds["invert"] + result.seconds["denoise"]
+    inside = n + 2 if mode == "replay" else 1
+    seconds = {
+        **result.seconds,
+        **{stage: result.seconds[stage] - spent[stage] for stage in ("invert", "denoise")},
+    }
+    bare_s = spent["invert"] + inside * spent["denoise"]
     return {
-        "model": name, "size": f"{size[0]}x{size[1]}", "n": n, "steps": steps, "mode": mode, "passes": total,
-        **{f"{stage}_s": seconds for stage, seconds in result.seconds.items() if stage != "load"},
-        "pass_s": once, "bare_s": once * total, "ratio": work / (once * total),
-        "step_ratio": result.seconds["denoise"] / (once * inside),
+        "model": name, "size": f"{size[0]}x{size[1]}", "n": n, "steps": steps, "mode": mode,
+        "passes": len(bare.times["invert"]) + inside * len(bare.times["denoise"]),
+        **{f"{stage}_s": value for stage, value in seconds.items() if stage != "load"},
+        "pass_s": statistics.median(bare.times["invert"] + bare.times["denoise"]), "bare_s": bare_s,
+        "ratio": (seconds["invert"] + seconds["denoise"]) / bare_s,
+        "step_ratio": seconds["denoise"] / (inside * spent["denoise"]),
         "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }  # fmt: skip
 

@@ -95,6 +95,7 @@ def stylize(
         method = default_method(backbone, method)
     if not job.regions:
         method = Reconstruct()
+    _ = backbone.fingerprint  # reads every weight, once per model: part of loading it
     clock.done("load")
 
     given = without_masks(job) if getattr(method, "auto", False) else job
