@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from random_networks import write_inception, write_lpips
 from tiny import halves, picture
 
 from mast.bench.dispatch import Crew, InProcess, Summary, run
@@ -76,30 +77,5 @@ def pictures_of(out: Path) -> dict[str, bytes]:
 
 def random_metrics(folder: Path) -> tuple[Path, Path]:
     """Files of an Inception and of LPIPS' AlexNet with random weights, as the metrics read them."""
-    import pickle
-
-    import torch
-
-    from mast.metrics.inception import Conv, Inception
-
     folder.mkdir(parents=True)
-    torch.manual_seed(0)
-    state = {}
-    for name, module in Inception().named_modules():
-        if isinstance(module, Conv):
-            out, fan = module.weight.shape[0], module.weight[0].numel()
-            state[f"{name}.conv.weight"] = torch.randn(module.weight.shape) * (2 / fan) ** 0.5
-            state[f"{name}.bn.weight"] = torch.rand(out) + 0.5
-            state[f"{name}.bn.bias"] = torch.randn(out) * 0.1
-            state[f"{name}.bn.running_mean"] = torch.randn(out) * 0.1
-            state[f"{name}.bn.running_var"] = torch.rand(out) + 0.5
-    torch.save(state, folder / "inception.pth")
-    rng = np.random.default_rng(0)
-    widths = [(11, 3, 64), (5, 64, 192), (3, 192, 384), (3, 384, 256), (3, 256, 256)]
-    convs, heads = {}, {}
-    for i, (side, inputs, outputs) in enumerate(widths):
-        kernel = rng.standard_normal((side, side, inputs, outputs)) * (2 / (side * side * inputs)) ** 0.5
-        convs[f"Conv_{i}"] = {"kernel": kernel.astype(np.float32), "bias": np.zeros(outputs, np.float32)}
-        heads[f"NetLinLayer_{i}"] = {"Conv_0": {"kernel": rng.random((1, 1, outputs, 1)).astype(np.float32)}}
-    (folder / "alexnet.ckpt").write_bytes(pickle.dumps({"AlexNet_0": convs, **heads}))
-    return folder / "inception.pth", folder / "alexnet.ckpt"
+    return write_inception(folder / "inception.pth"), write_lpips(folder / "alexnet.ckpt")

@@ -10,11 +10,11 @@ from PIL import Image
 from torch import Tensor
 
 from .core import masks as core_masks
-from .images import describe, read_mask, read_rgb, to_array, to_tensor, work_size
+from .images import read_rgb, to_tensor, work_size
 from .job import Job, OnStep, Progress, Region, Result, Settings
 from .methods.feedforward.network import FeedForward
-from .parts import apart, check_parts, join, repainted
-from .prepare import match_size, on_grid, read_masks, without_masks
+from .parts import apart, at_photo_size, check_parts, join, kept
+from .prepare import on_grid, read_masks, read_style_mask, without_masks
 from .provenance import of_networks, provenance
 
 
@@ -26,8 +26,7 @@ def paint(
     began = time.perf_counter()
     photo = read_rgb(job.content, "photo")
     notes: list[str] = []
-    finds = getattr(method, "auto", False)
-    masks = read_masks(without_masks(job) if finds else job, photo.size, [] if finds else notes)
+    masks = read_masks(without_masks(job) if method.auto else job, photo.size, [] if method.auto else notes)
     if apart(method):
         check_parts(masks, settings)
     inner, canvas = work_size(*photo.size, settings.size, method.stride, settings.fit)
@@ -42,9 +41,7 @@ def paint(
         out = method.paint(
             content, [styles[i][0] for i in chosen], weights.to(device), [styles[i][1] for i in chosen]
         )
-        picture = Image.fromarray(to_array(out.clamp(0, 1) * 2 - 1)[: inner[1], : inner[0]])
-        same = picture.size == photo.size
-        return picture if same else picture.resize(photo.size, Image.Resampling.LANCZOS)
+        return at_photo_size(out * 2 - 1, inner, photo)
 
     def tell(done: int, total: int, picture: Image.Image) -> None:
         if on_step is not None:
@@ -61,8 +58,7 @@ def paint(
         strength = torch.tensor([region.strength for region in job.regions]).view(-1, 1, 1)
         image = run(list(range(len(styles))), small * strength)
         tell(1, 1, image)
-        if settings.keep_unassigned == "exact":
-            image = Image.composite(image, photo, repainted(masks))
+        image = kept(image, photo, masks, settings)
     seconds = {
         "load": round(loaded - prepared, 3),
         "prepare": round(prepared - began, 3),
@@ -79,13 +75,9 @@ def _style(
     picture = read_rgb(region.style, "style image")
     inner, canvas = work_size(*picture.size, settings.size, method.stride, "resize")
     image = _unit(to_tensor(picture, inner, canvas)).to(device)
-    if region.style_mask is None:
+    mask = read_style_mask(region, index, picture.size)
+    if mask is None:
         return image, None
-    name = f"style mask of region {index + 1} ({describe(region.style_mask, 'array')})"
-    mask = torch.from_numpy(
-        match_size(read_mask(region.style_mask, "style mask"), picture.size, name, "the style image")
-    )
-    core_masks.verify(mask.unsqueeze(0), [name])
     return image, core_masks.area_resample(mask.unsqueeze(0), (canvas[1], canvas[0]))[0].to(device)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from PIL import Image, ImageFilter
 from torch import Tensor
 
-from .images import read_rgb
+from .images import read_rgb, to_array
 from .job import InputError, Job, Result, Settings
 from .methods import Method
-from .methods.compositing import composite, partition
+from .methods.compositing import composite, opencv, partition
 from .prepare import read_masks
 
 FEATHER = 3.0  # pixels over which an exact surrounding meets a repainted region, per 512 of the photo
@@ -28,12 +28,7 @@ def check_parts(masks: Tensor, settings: Settings) -> None:
     work.
     """
     if settings.composite == "poisson":
-        try:
-            import cv2  # noqa: F401
-        except ImportError as error:
-            raise InputError(
-                "Poisson compositing needs OpenCV: pip install 'mast[composite]', or take another --composite"
-            ) from error
+        opencv()
     partition(_with_rest(masks.numpy()) if settings.keep_unassigned == "exact" else masks.numpy())
 
 
@@ -53,14 +48,26 @@ def join(
         for part, region in zip(parts, job.regions, strict=True)
     ]
     arrays, weights = [np.asarray(picture) for picture in pictures], masks.numpy()
-    exact = settings.keep_unassigned == "exact"
-    if exact:
+    if settings.keep_unassigned == "exact":
         arrays, weights = [np.asarray(photo), *arrays], _with_rest(weights)
     joined = Image.fromarray(composite(arrays, weights, settings.composite))
-    return Image.composite(joined, photo, repainted(masks)) if exact else joined
+    return kept(joined, photo, masks, settings)
 
 
-def repainted(masks: Tensor) -> Image.Image:
+def at_photo_size(picture: Tensor, inner: tuple[int, int], photo: Image.Image) -> Image.Image:
+    """What a network gives, (1, 3, h, w) in [-1, 1], without its padding and as large as the photo."""
+    image = Image.fromarray(to_array(picture)[: inner[1], : inner[0]])
+    return image if image.size == photo.size else image.resize(photo.size, Image.Resampling.LANCZOS)
+
+
+def kept(picture: Image.Image, photo: Image.Image, masks: Tensor, settings: Settings) -> Image.Image:
+    """The picture with the photo's own pixels outside all regions, where the settings ask for them."""
+    if settings.keep_unassigned != "exact":
+        return picture
+    return Image.composite(picture, photo, _repainted(masks))
+
+
+def _repainted(masks: Tensor) -> Image.Image:
     """How much of each pixel the regions repaint, 0 outside all of them, rising over a few pixels inside."""
     cover = (masks.sum(0).clamp(0, 1) * 255).round().byte().numpy()
     radius = FEATHER * max(cover.shape) / 512

@@ -22,14 +22,13 @@ from .backbone.load import load
 from .features.bank import available_memory, bytes_needed
 from .features.cache import Cache, storage
 from .features.library import Library
-from .images import to_array
 from .job import PRESETS, InputError, Job, OnStep, Progress, Result, Settings
 from .methods import METHODS, Mast, Method, Reconstruct, Reference, Scene, make
 from .methods.feedforward.network import FeedForward
 from .methods.method import OnDenoise
 from .methods.together import sample_together, worth_it
 from .painting import paint
-from .parts import apart, check_parts, join, recomposite, repainted
+from .parts import apart, at_photo_size, check_parts, join, kept, recomposite
 from .prepare import Prepared, prepare, without_masks
 from .provenance import of_model, provenance
 
@@ -98,11 +97,11 @@ def stylize(
     _ = backbone.fingerprint  # reads every weight, once per model: part of loading it
     clock.done("load")
 
-    given = without_masks(job) if getattr(method, "auto", False) else job
+    given = without_masks(job) if method.auto else job
     ready = prepare(given, backbone, settings)
     if given is not job:
         ready.notes.clear()
-    if job.regions and apart(method):
+    if apart(method):
         check_parts(ready.full_masks, settings)
     schedule = backbone.schedule(settings.steps)
     clock.done("prepare")
@@ -110,13 +109,11 @@ def stylize(
     scene, encoding = _invert(ready, backbone, method, settings, schedule, on_step, cache)
     clock.done("invert", encode=encoding)
 
-    runs = len(job.regions) if job.regions and apart(method) else 1
+    runs = len(job.regions) if apart(method) else 1
     done, total = 0, runs * method.moves(schedule)
 
-    def whole(picture: Image.Image) -> Image.Image:
-        if settings.keep_unassigned == "exact":
-            return Image.composite(picture, ready.photo, repainted(ready.full_masks))
-        return picture
+    def finish(latent: Tensor) -> Image.Image:
+        return at_photo_size(backbone.decode(latent), ready.inner, ready.photo)
 
     def after(step: int, latent: Tensor, x0: Tensor) -> Tensor | None:
         nonlocal done
@@ -125,22 +122,22 @@ def stylize(
             answer = callback_on_step_end(backbone, done - 1, schedule.timesteps[step], {"latents": latent})
             changed = None if answer is None else answer.get("latents")
         if on_step is not None:
-            show = lambda: np.asarray(whole(finish(x0, backbone, ready)))
+            show = lambda: np.asarray(kept(finish(x0), ready.photo, ready.full_masks, settings))
             on_step(Progress("denoise", done, total, schedule.timesteps[step], latent, show))
         return changed
 
-    if job.regions and apart(method):
+    if apart(method):
         scenes = [scene.alone(i, method.family == "global-single") for i in range(len(job.regions))]
         latents = _sample_apart(method, scenes, after)
     else:
         latents = [method.sample(scene, after)]
     clock.done("denoise")
 
-    parts = [finish(latent, backbone, ready) for latent in latents]
-    if job.regions and apart(method):
+    parts = [finish(latent) for latent in latents]
+    if apart(method):
         image = join(parts, ready.photo, ready.full_masks, job, settings)
     else:
-        image = whole(parts.pop())
+        image = kept(parts.pop(), ready.photo, ready.full_masks, settings)
     clock.done("decode")
     record = provenance(job, of_model(backbone), method, settings, ready.photo, ready.full_masks)
     return Result(image, record, clock.seconds, ready.notes, tuple(parts))
@@ -201,13 +198,6 @@ def _invert(
         reference.keep, reference.weight, reference.latent = style.keep, style.weight, style.latent
     content.latent = ready.latent
     return Scene(backbone, schedule, content, styles, ready.masks, ready.latent), library.encoding
-
-
-def finish(latent: Tensor, backbone: Backbone, ready: Prepared) -> Image.Image:
-    """Decodes a latent to a picture of the photo's own size."""
-    picture = Image.fromarray(to_array(backbone.decode(latent))[: ready.inner[1], : ready.inner[0]])
-    same = picture.size == ready.photo.size
-    return picture if same else picture.resize(ready.photo.size, Image.Resampling.LANCZOS)
 
 
 class _Stages:

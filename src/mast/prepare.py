@@ -16,7 +16,7 @@ from torch import Tensor
 from .backbone.backbone import Backbone
 from .core import masks as core_masks
 from .images import describe, pad_to, read_mask, read_rgb, to_tensor, work_size
-from .job import InputError, Job, Region, Settings
+from .job import ImageLike, InputError, Job, Region, Settings
 
 ASPECT_TOLERANCE = 0.02
 KEY_THRESHOLD = 0.5  # how much of a key's cell a style mask must cover for the key to count
@@ -144,18 +144,32 @@ def on_grid(full: Tensor, grid: tuple[int, int], inner: tuple[int, int], canvas:
     return core_masks.area_resample(torch.from_numpy(pad_to(fitted, canvas).copy()).permute(2, 0, 1), grid)
 
 
+def read_style_mask(region: Region, index: int, size: tuple[int, int]) -> Tensor | None:
+    """The part of a region's painting that counts, (H, W) at the painting's (W, H), checked; None for all."""
+    if region.style_mask is None:
+        return None
+    name = _style_mask_name(region.style_mask, index)
+    mask = torch.from_numpy(
+        match_size(read_mask(region.style_mask, "style mask"), size, name, "the style image")
+    )
+    core_masks.verify(mask.unsqueeze(0), [name])
+    return mask
+
+
+def _style_mask_name(mask: ImageLike, index: int) -> str:
+    return f"style mask of region {index + 1} ({describe(mask, 'array')})"
+
+
 def _prepare_style(region: Region, index: int, backbone: Backbone, settings: Settings) -> PreparedStyle:
     picture = read_rgb(region.style, "style image")
     inner, canvas = work_size(*picture.size, settings.size, backbone.stride, "resize")
     latent = (canvas[1] // backbone.latent_stride, canvas[0] // backbone.latent_stride)
     style = PreparedStyle(to_tensor(picture, inner, canvas), latent)
-    if region.style_mask is None:
+    mask = read_style_mask(region, index, picture.size)
+    if mask is None:
         return style
-    name = f"style mask of region {index + 1} ({describe(region.style_mask, 'array')})"
-    mask = torch.from_numpy(
-        match_size(read_mask(region.style_mask, "style mask"), picture.size, name, "the style image")
-    )
-    core_masks.verify(mask.unsqueeze(0), [name])
+    assert region.style_mask is not None
+    name = _style_mask_name(region.style_mask, index)
     for grid in {site.grid(latent) for site in backbone.sites}:
         kept = (
             (core_masks.area_resample(mask.unsqueeze(0), grid).flatten() >= KEY_THRESHOLD)

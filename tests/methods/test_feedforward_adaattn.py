@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from pytest import fixture, mark, raises
+from random_networks import awake, rand
 
 from mast.job import InputError
 from mast.methods import make
@@ -44,18 +45,6 @@ def method(folder):
     made = AnyToAny(weights=str(folder))
     made.ready(CPU)
     return made
-
-
-def awake(network: torch.nn.Module) -> torch.nn.Module:
-    """Weights that neither fade nor flood: with torch's own, nothing of a picture comes out again."""
-    for module in network.modules():
-        if isinstance(module, torch.nn.Conv2d) and module.kernel_size == (3, 3):
-            torch.nn.init.kaiming_normal_(module.weight)
-    return network
-
-
-def rand(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def small_layer(max_sample: int = 10_000, seed: int = 0):

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from random_networks import rand
 
 from mast.job import InputError
 from mast.methods import METHODS, make
@@ -23,10 +24,6 @@ NAN = float("nan")
 # Every test has its own cache (see ../conftest.py); the published weights are in that of the tests' user.
 KEPT = Path(os.environ.get("MAST_CACHE", Path.home() / ".cache" / "mast")) / "weights"
 FILES = [known(name).sources[0].file for name in ("adain-vgg", "adain-decoder")]
-
-
-def rand(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:

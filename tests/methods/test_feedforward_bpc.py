@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import rand
 
 from mast.job import InputError
 from mast.methods import METHODS, make
@@ -29,10 +30,6 @@ CONVOLUTIONS = (  # of vgg_r41.pth and dec_r41.pth: name, channels out and in, k
     "9 256 256 3, 10 512 256 3, 11 256 512 3, 12 256 256 3, 13 256 256 3, 14 256 256 3, 15 128 256 3, "
     "16 128 128 3, 17 64 128 3, 18 64 64 3, 19 3 64 3"
 )
-
-
-def rand(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def box(height: int, width: int, top: int, left: int, rows: int, columns: int) -> torch.Tensor:

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import fixture, mark, raises
+from random_networks import awake, rand
 
 from mast.job import InputError
 from mast.methods import make
@@ -35,18 +36,6 @@ def automatic(method):
     made = StyleMixer(auto=True, clusters=3)
     made._networks.update(method._networks)
     return made
-
-
-def awake(network: torch.nn.Module) -> torch.nn.Module:
-    """Weights that neither fade nor flood: with torch's own, nothing of a picture comes out again."""
-    for module in network.modules():
-        if isinstance(module, torch.nn.Conv2d) and module.kernel_size == (3, 3):
-            torch.nn.init.kaiming_normal_(module.weight)
-    return network
-
-
-def rand(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def small_attention(seed: int = 0):

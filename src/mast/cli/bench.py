@@ -13,8 +13,8 @@ from rich.table import Table
 from ..job import InputError
 from .app import app, say
 from .evaluate import counting
+from .measuring import measurer
 from .tools import out
-from .weights import download_bar
 
 if TYPE_CHECKING:
     from ..bench.manifest import Manifest
@@ -173,7 +173,7 @@ def report_command(
     made_from, runs = read_runs(folder, manifest, variant or ())
     target = check_stem(stem or folder / "report", overwrite or stem is None)
     from ..backbone.device import resolve_device
-    from ..metrics import Collection, Options, Report, evaluate
+    from ..metrics import Options
 
     options = Options(
         inception=inception,
@@ -189,15 +189,9 @@ def report_command(
         cache=cache,
     )
 
-    def measure(what: str, found: Collection) -> Report:
-        if not quiet:
-            say(f"[dim]measuring {escape(what)}: {len(found.samples)} results[/]")
-        with download_bar(quiet) as on_bytes, counting(quiet) as on_count:
-            return evaluate(found, options, on_count, on_bytes)
-
     with counting(quiet) as on_count:
         verify(made_from, on_count)
-    report = build(made_from, runs, measure, everything)
+    report = build(made_from, runs, measurer(options, quiet), everything)
     written = save(report, target)
     if as_json:
         print(json.dumps(report.to_dict()))

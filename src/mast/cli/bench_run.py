@@ -15,9 +15,8 @@ from ..job import PRESETS, InputError, Settings
 from .app import say
 from .bench import bench_app
 from .bench_progress import as_object, conclude, execute, show
-from .evaluate import counting
+from .measuring import measurer
 from .requests import with_request
-from .weights import download_bar
 
 if TYPE_CHECKING:
     from ..bench.dispatch import Crew
@@ -175,7 +174,7 @@ def sweep(
     from ..bench.scores import measure_all
     from ..bench.sweep import parse_sweep, save, table, to_dict
     from ..bench.variants import distinct, parse_variant
-    from ..metrics import Collection, Options, Report, evaluate
+    from ..metrics import Options
 
     sweeps = [parse_sweep(text, parse_variant(method), request.composite) for text in over]
     options = Options(
@@ -193,17 +192,11 @@ def sweep(
     summary = execute(plan, samples, crew, request.quiet)
     conclude(plan, summary, request.quiet)
 
-    def measure(what: str, found: Collection) -> Report:
-        if not request.quiet:
-            say(f"[dim]measuring {escape(what)}: {len(found.samples)} results[/]")
-        with download_bar(request.quiet) as on_bytes, counting(request.quiet) as on_count:
-            return evaluate(found, options, on_count, on_bytes)
-
     if request.shard != "1/1":
         say("a part of the samples only: the tables come when the sweep is run without --shard")
     else:
         _, runs = read_runs(plan.out, plan.manifest, [one.name for one in variants])
-        found = measure_all(read(plan.manifest), runs, measure)
+        found = measure_all(read(plan.manifest), runs, measurer(options, request.quiet))
         written = [path for one in sweeps for path in save(one, found, plan.out)]
         if request.as_json:
             print(json.dumps([to_dict(one, found) for one in sweeps]))

@@ -216,8 +216,8 @@ def _check_settings(
 def _check_pictures(job: Job, method: Method, settings: Settings) -> None:
     """Bad input is refused before a model is loaded."""
     size = read_rgb(job.content, "photo").size
-    masks = read_masks(without_masks(job) if getattr(method, "auto", False) else job, size, [])
-    if job.regions and apart(method):
+    masks = read_masks(without_masks(job) if method.auto else job, size, [])
+    if apart(method):
         check_parts(masks, settings)
     for region in job.regions:
         read_rgb(region.style, "style image")

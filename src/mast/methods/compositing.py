@@ -125,7 +125,7 @@ def blur(array: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 def poisson(pictures: Sequence[np.ndarray], masks: np.ndarray) -> np.ndarray:
     """Eq. poisson_compositing: C_1 is picture 1; the others are cloned into it in their order by OpenCV."""
-    cv2 = _opencv()
+    cv2 = opencv()
     canvas = pictures[0]
     for picture, mask in zip(pictures[1:], masks[1:], strict=True):
         if mask.any():
@@ -158,7 +158,7 @@ def _clone(cv2: Any, picture: np.ndarray, canvas: np.ndarray, mask: np.ndarray) 
     return cloned[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
 
 
-def _opencv() -> Any:
+def opencv() -> Any:
     try:
         import cv2
     except ImportError as error:

@@ -109,6 +109,7 @@ class Method:
     needs: ClassVar[str] = "a diffusion model"
     licence: ClassVar[str] = "MIT"  # of the authors' own code, where there is one
     reference: ClassVar[str] = ""  # authors, title, venue
+    auto: bool = False  # it finds the regions itself; masks on the photo are not used
     content_features: frozenset[str] = frozenset()
     style_features: frozenset[str] = frozenset()
 

@@ -1,0 +1,28 @@
+"""Measuring collections from the command line: networks fetched and counted with bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from .app import say
+from .evaluate import counting
+from .weights import download_bar
+
+if TYPE_CHECKING:
+    from ..bench.scores import Measure
+    from ..metrics import Collection, Options, Report
+
+
+def measurer(options: Options, quiet: bool) -> Measure:
+    """`evaluate` with these options, as the benchmark's tables call it: a line and a bar for each."""
+    from ..metrics import evaluate
+
+    def measure(what: str, found: Collection) -> Report:
+        if not quiet:
+            say(f"[dim]measuring {escape(what)}: {len(found.samples)} results[/]")
+        with download_bar(quiet) as on_bytes, counting(quiet) as on_count:
+            return evaluate(found, options, on_count, on_bytes)
+
+    return measure
