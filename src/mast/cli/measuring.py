@@ -12,17 +12,24 @@ from .weights import download_bar
 
 if TYPE_CHECKING:
     from ..bench.scores import Measure
-    from ..metrics import Collection, Options, Report
+    from ..metrics import Collection, Networks, Options, Report
 
 
 def measurer(options: Options, quiet: bool) -> Measure:
-    """`evaluate` with these options, as the benchmark's tables call it: a line and a bar for each."""
-    from ..metrics import evaluate
+    """`evaluate` with these options, as the benchmark's tables call it: a line and a bar for each.
+
+    The networks are loaded with the first collection and serve all.
+    """
+    from ..metrics import evaluate, load_networks
+
+    loaded: Networks | None = None
 
     def measure(what: str, found: Collection) -> Report:
+        nonlocal loaded
         if not quiet:
             say(f"[dim]measuring {escape(what)}: {len(found.samples)} results[/]")
         with download_bar(quiet) as on_bytes, counting(quiet) as on_count:
-            return evaluate(found, options, on_count, on_bytes)
+            loaded = loaded or load_networks(options, on_bytes)
+            return evaluate(found, options, on_count, networks=loaded)
 
     return measure

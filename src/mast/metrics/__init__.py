@@ -6,7 +6,7 @@ report = evaluate(from_results(Path("results")))
 """
 
 from .artfid import artfid, artfid_of_files
-from .evaluate import Options, Report, evaluate
+from .evaluate import Networks, Options, Report, evaluate, load_networks
 from .fid import Statistics, fid, frechet_from_moments, statistics
 from .inception import Encoder, load_inception
 from .lpips import Lpips, load_lpips
@@ -19,6 +19,7 @@ __all__ = [
     "Collection",
     "Encoder",
     "Lpips",
+    "Networks",
     "Options",
     "RegionFid",
     "RegionPair",
@@ -35,6 +36,7 @@ __all__ = [
     "load_cfsd",
     "load_inception",
     "load_lpips",
+    "load_networks",
     "region_fid",
     "region_pairs",
     "region_weights",

@@ -97,21 +97,35 @@ class Report:
             writer.writerows(self.samples)
 
 
+@dataclass(frozen=True)
+class Networks:
+    """What measures: the Inception, and the distances between a result and its photo, by name."""
+
+    encoder: Encoder
+    distances: dict[str, Distance]
+
+
+def load_networks(options: Options, on_bytes: OnBytes | None = None) -> Networks:
+    encoder = load_inception(options.inception, options.inception_weights, options.device, on_bytes)
+    return Networks(encoder, _distances(options, on_bytes))
+
+
 def evaluate(
     found: Collection,
     options: Options = Options(),  # noqa: B008  (frozen)
     on_count: OnCount | None = None,
     on_bytes: OnBytes | None = None,
+    networks: Networks | None = None,
 ) -> Report:
     """FID, LPIPS, ArtFID, R-FID, M-FID and SSIM (and CFSD) of a collection.
 
     FID's reference counts a style once for every region it is assigned to, so that it is the mixture of
     styles the results were asked for; so do R-FID and M-FID, where all (result, region) pairs form one
-    collection.
+    collection. networks: what `load_networks` gives for these options, when it is loaded already.
     """
     began, tell = time.perf_counter(), on_count or (lambda stage, done, total: None)
-    encoder = load_inception(options.inception, options.inception_weights, options.device, on_bytes)
-    distances = _distances(options, on_bytes)
+    loaded = networks or load_networks(options, on_bytes)
+    encoder, distances = loaded.encoder, loaded.distances
     notes = list(found.notes)
     with Store(Cache() if options.cache else None, options.batch) as store:
         assigned = [_style(region) for sample in found.samples for region in sample.regions]
