@@ -17,7 +17,7 @@ from measure import arguments, medians, peak_extra, show, write
 
 from mast.core import lama, sts
 from mast.core.attention import Partition, dense_attention, joint_attention, row_statistics
-from mast.features.bank import available_memory
+from mast.features.recording import available_memory
 
 LAYERS = {1024: (8, 80), 4096: (8, 40), 16384: (8, 40)}
 

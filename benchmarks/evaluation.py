@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from mast.metrics import Options, evaluate, from_folders
-from mast.weights import locate
+from mast.weights.registry import locate
 
 ROOT = Path(__file__).parents[1] / "examples"
 SIDE = 512

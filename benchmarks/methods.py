@@ -28,7 +28,7 @@ from run import job
 from mast import METHODS, Settings, stylize
 from mast.methods import make
 from mast.methods.feedforward.network import FeedForward
-from mast.pipeline import default_method
+from mast.pipeline.stylize import default_method
 
 BESIDE = "mast"
 

@@ -10,12 +10,12 @@ from PIL import Image
 from random_networks import write_inception, write_lpips
 from tiny import halves, picture
 
-from mast.bench.dispatch import Crew, InProcess, Summary, run
-from mast.bench.manifest import BenchRegion, File, Header, Manifest, Sample, read, write
-from mast.bench.order import select
-from mast.bench.runner import Outcome, Plan
+from mast.bench.data.manifest import BenchRegion, BenchSample, File, Header, Manifest, read, write
+from mast.bench.run.dispatch import Crew, InProcess, Summary, run
+from mast.bench.run.order import select
+from mast.bench.run.worker import BenchPlan, Outcome
 from mast.bench.variants import parse_variant
-from mast.images import sha256
+from mast.files import sha256
 
 
 def make_bench(folder: Path, contents: int = 2, tuples: int = 2, spoiled: tuple[str, ...] = ()) -> Path:
@@ -36,7 +36,7 @@ def make_bench(folder: Path, contents: int = 2, tuples: int = 2, spoiled: tuple[
     photos = [keep(f"photo{i}.png", picture(64, 64, i)) for i in range(contents)]
     styles = [keep(f"style{i}.png", picture(64, 64, 100 + i)) for i in range(2 * tuples)]
     samples = tuple(
-        Sample(
+        BenchSample(
             f"n2-t{t}-photo{c}",
             2,
             t,
@@ -51,16 +51,16 @@ def make_bench(folder: Path, contents: int = 2, tuples: int = 2, spoiled: tuple[
     return path
 
 
-def plan_for(manifest: Path, out: Path, model: Path, *methods: str, **changes: Any) -> Plan:
+def plan_for(manifest: Path, out: Path, model: Path, *methods: str, **changes: Any) -> BenchPlan:
     """Three steps at 64 px, one thread."""
     variants = tuple(parse_variant(text) for text in methods or ("mast",))
     settings = {"steps": 3, "size": 64, **changes.pop("settings", {})}
-    return Plan(
+    return BenchPlan(
         manifest, out, variants, changes=settings, model=str(model), device="cpu", threads=1, **changes
     )
 
 
-def run_all(plan: Plan, crew: Crew | None = None, heard: list[Outcome] | None = None) -> Summary:
+def run_all(plan: BenchPlan, crew: Crew | None = None, heard: list[Outcome] | None = None) -> Summary:
     samples = select(read(plan.manifest).samples)
     return run(plan, samples, crew or InProcess(plan), (heard if heard is not None else []).append)
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from mast.comparison import COLUMNS, INSIDE, SCALES, comparison, view
-from mast.pictures import BACKGROUND, CAPTION, GAP, region_colour
+from mast.sheets import BACKGROUND, CAPTION, COLUMNS, GAP, INSIDE, SCALES, comparison, region_colour, view
 
 HEIGHT = 60
 

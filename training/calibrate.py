@@ -12,7 +12,7 @@ import argparse
 
 from mast import Settings, load
 from mast.analysis.calibration import calibrate
-from mast.cli.demo import case_job, examples_folder, load_cases
+from mast.examples import case_job, examples_folder, load_cases
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mast import Backbone, Reconstruct, load
-from mast.cli.demo import examples_folder
+from mast.examples import examples_folder
 from mast.features.inversion import invert
 from mast.images import read_rgb, to_tensor, work_size
 from mast.methods import Reference, Scene

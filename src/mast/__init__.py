@@ -9,7 +9,7 @@ from .backbone.backbone import Backbone
 from .backbone.load import load
 from .job import Cancelled, InputError, Job, Progress, Region, Result, Settings
 from .methods import METHODS, Mast, Method, Reconstruct, SharedAttention
-from .pipeline import default_method, default_settings, stylize
+from .pipeline.stylize import default_method, default_settings, stylize
 
 __all__ = [
     "METHODS",

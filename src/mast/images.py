@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +14,7 @@ import torch
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from torch import Tensor
 
+from .files import atomic, check_output
 from .job import ImageLike, InputError
 
 if TYPE_CHECKING:
@@ -162,10 +159,6 @@ def _from_array(array: np.ndarray, what: str) -> Image.Image:
     return Image.fromarray(array[..., 0] if array.shape[2:] == (1,) else array)
 
 
-def sha256(path: str | os.PathLike[str]) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
 # ------------------------------------------------------------ fitting and tensors
 
 
@@ -210,50 +203,6 @@ def to_array(tensor: Tensor) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------ writing
-
-
-@contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its name when all went well, and is gone when it did not."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def check_output(
-    path: str | os.PathLike[str], overwrite: bool = False, suffixes: tuple[str, ...] = (".png",)
-) -> Path:
-    """Refuses an output that could not be written later, before any work is done."""
-    target = Path(path)
-    if target.suffix.lower() not in suffixes:
-        raise InputError(f"{target}: the output must end in {' or '.join(suffixes)}")
-    if target.is_dir():
-        raise InputError(f"{target}: this is a folder; give a file name for the output")
-    if target.exists() and not overwrite:
-        raise InputError(f"{target}: exists already and is kept; add --overwrite or choose another name")
-    if target.parent.exists() and not target.parent.is_dir():
-        raise InputError(f"{target}: {target.parent} is a file, not a folder; choose another folder")
-    if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: no such folder; create it first (mkdir -p {target.parent})")
-    try:
-        with tempfile.TemporaryFile(dir=target.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror}); choose another folder") from error
-    return target
 
 
 def save_result(result: Result, path: str | os.PathLike[str], overwrite: bool = False) -> None:

@@ -19,7 +19,7 @@ from mast.analysis.sharpness import Drift, Entropy
 from mast.core.attention import dense_logits, logits
 from mast.job import InputError, Job, Region, Settings
 from mast.methods import Mast, SharedAttention
-from mast.pipeline import stylize
+from mast.pipeline.stylize import stylize
 
 SETTINGS = Settings(steps=3, size=64, cache=False)
 weights = st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda values: sum(values) > 1e-3)

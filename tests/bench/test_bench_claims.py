@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from mast.bench.claims import CLAIMS, alone, claimed
+from mast.bench.run.claims import CLAIMS, alone, claimed
 
 
 def test_a_claim_excludes_others_for_as_long_as_it_lasts(tmp_path: Path):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mast.bench.coco import Annotation, decode, decode_counts, fill_polygon, from_counts, read_coco
 from mast.job import InputError
+from mast.regions.coco import Annotation, decode, decode_counts, fill_polygon, from_counts, read_coco
 
 
 def encode_counts(mask: np.ndarray) -> list[int]:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from tiny import picture
 
-from mast.bench.make import make
-from mast.bench.manifest import Manifest, read, verify
-from mast.bench.partition import SMALLEST_SHARE, Found, Partition, apart, filled, layered
-from mast.bench.sources import CocoSource, LabelSource, MaskSource, pictures
+from mast.bench.data.make import make
+from mast.bench.data.manifest import Manifest, read, verify
 from mast.job import InputError
+from mast.regions.partition import SMALLEST_SHARE, Found, Tiling, apart, filled, layered
+from mast.regions.sources import CocoSource, LabelSource, MaskSource, pictures
 
 W, H = 64, 48
 
@@ -221,7 +221,7 @@ def objects(draw: st.DrawFn) -> list[Found]:
 
 @given(objects(), st.integers(2, 5), st.sampled_from([layered, apart]))
 def test_whatever_the_objects_regions_tile_and_none_vanishes(
-    found: list[Found], n: int, divide: Callable[..., Partition | None]
+    found: list[Found], n: int, divide: Callable[..., Tiling | None]
 ) -> None:
     made = divide(found, n)
     if made is None:

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from mast.bench.manifest import BenchRegion, File, Header, Manifest, Sample, read, safe_id, verify, write
-from mast.images import sha256
+from mast.bench.data.manifest import (
+    BenchRegion,
+    BenchSample,
+    File,
+    Header,
+    Manifest,
+    read,
+    safe_id,
+    verify,
+    write,
+)
+from mast.files import sha256
 from mast.job import InputError
 
 
@@ -26,7 +36,7 @@ def manifest(tmp_path: Path) -> Manifest:
     styles = [file(tmp_path / f"style-é{i}.png") for i in range(2)]
     photo = file(tmp_path / "photo.png")
     regions = tuple(BenchRegion(*r) for r in zip(("cat", "background"), masks, styles, strict=True))
-    samples = tuple(Sample(f"n2-t00{t}-photo", 2, t, photo, regions) for t in range(2))
+    samples = tuple(BenchSample(f"n2-t00{t}-photo", 2, t, photo, regions) for t in range(2))
     made = Manifest(home / "manifest.jsonl", Header(5, (2,), 1, 2, notes=("a note",)), samples)
     write(made)
     return made

@@ -32,7 +32,7 @@ def cluster(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_an_actor_killed_in_the_middle_is_replaced(cluster: None, tmp_path: Path, tiny_sd_folder: Path):
-    from mast.bench.on_ray import RayCrew
+    from mast.bench.run.on_ray import RayCrew
 
     manifest = make_bench(tmp_path / "bench", 3, 3)
     plan = plan_for(manifest, tmp_path / "out", tiny_sd_folder)
@@ -68,7 +68,7 @@ def test_an_actor_killed_in_the_middle_is_replaced(cluster: None, tmp_path: Path
 def test_a_sample_that_kills_two_actors_is_recorded_as_failed(
     cluster: None, tmp_path: Path, tiny_sd_folder: Path
 ):
-    from mast.bench.on_ray import RayCrew
+    from mast.bench.run.on_ray import RayCrew
 
     plan = plan_for(make_bench(tmp_path / "bench", 2, 2), tmp_path / "out", tiny_sd_folder)
     crew = RayCrew(plan, 1)
@@ -93,7 +93,7 @@ def test_a_sample_that_kills_two_actors_is_recorded_as_failed(
 
 
 def test_a_model_that_is_not_there_is_said_once(cluster: None, tmp_path: Path):
-    from mast.bench.on_ray import RayCrew
+    from mast.bench.run.on_ray import RayCrew
     from mast.job import InputError
 
     plan = plan_for(make_bench(tmp_path / "bench", 1, 1), tmp_path / "out", tmp_path / "nothing")

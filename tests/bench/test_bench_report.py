@@ -18,16 +18,16 @@ from PIL import Image
 from rich.console import Console
 from tiny import picture
 
-from mast.bench.make import make
-from mast.bench.manifest import Manifest
-from mast.bench.publish import NO_PLOT, check_stem, save
-from mast.bench.ranks import marks, ranks, spearman
-from mast.bench.report import BenchReport, build
-from mast.bench.results import read_runs
-from mast.bench.sources import LabelSource, pictures
-from mast.bench.tables import Cell, Group, Row, Table, latex, markdown, terminal
+from mast.bench.data.make import make
+from mast.bench.data.manifest import Manifest
+from mast.bench.report.publish import NO_PLOT, check_stem, save
+from mast.bench.report.report import BenchReport, build
+from mast.bench.report.results import read_runs
+from mast.bench.report.scores import marks, ranks, spearman
 from mast.job import InputError
-from mast.metrics import Collection, Options, Report, evaluate
+from mast.metrics import Collection, Evaluation, Options, evaluate
+from mast.regions.sources import LabelSource, pictures
+from mast.tables import Cell, Group, Row, Table, latex, markdown, terminal
 from tests.metrics.conftest import random_inception, random_lpips  # noqa: F401  (fixtures)
 
 # Table 1 of the paper: ArtFID, FID, LPIPS, R-FID for N = 2..5.
@@ -247,16 +247,16 @@ Numbers = dict[tuple[str, int], tuple[float, float, float, float]]
 
 def measured(
     numbers: Numbers, seen: dict[str, list[str]] | None = None
-) -> Callable[[str, Collection], Report]:
+) -> Callable[[str, Collection], Evaluation]:
     """Known numbers instead of networks: what is tested here is what becomes of them."""
 
-    def measure(what: str, found: Collection) -> Report:
+    def measure(what: str, found: Collection) -> Evaluation:
         name, _, n = what.partition(", N = ")
         if seen is not None:
             seen[what] = [sample.name for sample in found.samples]
         artfid, fid, lpips, rfid = numbers.get((name, int(n)), (9.0, 8.0, 0.5, 7.0))
         nets = {"inception": "fid 0123", "lpips": "alex 4567"}
-        return Report(
+        return Evaluation(
             n=len(found.samples),
             n_regions=sum(len(s.regions) for s in found.samples),
             n_styles=1,
@@ -282,7 +282,7 @@ def paper_numbers() -> Numbers:
 
 def report_of(
     root: Path,
-    measure: Callable[[str, Collection], Report],
+    measure: Callable[[str, Collection], Evaluation],
     variants: Sequence[str] = (),
     everything: bool = False,
 ) -> BenchReport:

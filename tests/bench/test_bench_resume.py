@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from small_bench import make_bench, pictures_of, plan_for, run_all
 
-from mast.bench.runner import Plan
+from mast.bench.run.worker import BenchPlan
 
 MAIN = "import torch; torch.set_num_threads(1); import mast.cli; mast.cli.main()"
 
@@ -23,7 +23,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(plan: Plan, arm: Callable[[], None]) -> None:
+def killed(plan: BenchPlan, arm: Callable[[], None]) -> None:
     """The plan in a process of its own that kills itself where `arm` says."""
     child = os.fork()
     if child == 0:
@@ -66,7 +66,7 @@ def while_the_picture_is_written() -> None:
 
 
 def between_record_and_picture() -> None:
-    from mast.bench import records
+    from mast.bench.run import records
 
     class Os:
         @staticmethod
@@ -79,7 +79,7 @@ def between_record_and_picture() -> None:
 
 
 def while_a_failure_is_recorded() -> None:
-    from mast.bench import records
+    from mast.bench.run import records
 
     def half(folder: Path, sample: str, reason: str) -> None:
         with (folder / records.FAILED).open("a") as file:
@@ -110,7 +110,7 @@ def test_killed_and_resumed(arm: Callable[[], None], tmp_path: Path, tiny_sd_fol
     assert not list(plan.out.glob("*/.claims/*"))
 
 
-def start(plan: Plan, *more: object) -> subprocess.Popen[str]:
+def start(plan: BenchPlan, *more: object) -> subprocess.Popen[str]:
     arguments = ["bench", "run", plan.manifest, "--out", plan.out, "--model", plan.model, "--method", "mast"]
     settings = ["--steps", plan.changes["steps"], "--size", 64, "--threads", 1, "--device", "cpu"]
     command = [sys.executable, "-c", MAIN, *map(str, [*arguments, *settings, *more])]

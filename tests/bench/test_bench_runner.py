@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_bench import make_bench, pictures_of, plan_for, run_all
 
-from mast.bench import records
-from mast.bench.claims import claimed
-from mast.bench.manifest import BenchRegion, File, Sample, read
-from mast.bench.order import parse_shard, rows, select, split
-from mast.bench.pool import Pool
-from mast.bench.runner import DiskFull, Worker
+from mast.bench.data.manifest import BenchRegion, BenchSample, File, read
+from mast.bench.run import records
+from mast.bench.run.claims import claimed
+from mast.bench.run.order import parse_shard, rows, select, split
+from mast.bench.run.pool import Pool
+from mast.bench.run.worker import DiskFull, Worker
 from mast.bench.variants import ablation, distinct, groups, parse_variant
 from mast.job import InputError
 
@@ -82,11 +82,11 @@ def test_the_ablation_has_the_papers_rows():
 # ------------------------------------------------------------------------------------------------ order
 
 
-def crossed(contents: int, tuples: int) -> list[Sample]:
+def crossed(contents: int, tuples: int) -> list[BenchSample]:
     """Every content with every pair of styles, photo by photo."""
     file = lambda name: File(Path(name), name)
     return [
-        Sample(
+        BenchSample(
             f"c{c}-t{t}",
             2,
             t,
@@ -98,7 +98,7 @@ def crossed(contents: int, tuples: int) -> list[Sample]:
     ]
 
 
-def inversions(ordered: list[Sample], room: int) -> int:
+def inversions(ordered: list[BenchSample], room: int) -> int:
     """How many pictures are inverted when the `room` ones used last are remembered."""
     kept: list[str] = []
     made = 0
@@ -197,7 +197,7 @@ def test_a_sample_that_is_made_at_last_is_not_failed_any_more(tmp_path: Path, ti
 
 
 def test_memory_that_runs_out_fails_the_sample_only(tmp_path: Path, tiny_sd_folder: Path, monkeypatch):
-    from mast.bench import runner
+    from mast.bench.run import worker as runner
 
     real, calls = runner.stylize, []
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mast.bench.scores import Score, Scores
-from mast.bench.sweep import Sweep, known, parse_sweep, save, table
+from mast.bench.report.scores import Score, Scores
+from mast.bench.report.sweep import Sweep, known, parse_sweep, save, table
 from mast.bench.variants import parse_variant
 from mast.core.ddi import transmission
 from mast.job import InputError
@@ -100,7 +100,7 @@ def test_a_value_that_was_not_measured_leaves_a_gap():
 
 def test_the_frequency_plot_is_the_papers():
     pytest.importorskip("matplotlib")
-    from mast.bench.plots import figure
+    from mast.bench.report.plots import figure
 
     sweep = parse_sweep("r=0.1,0.3,0.5", parse_variant("mast"))
     drawn = figure(sweep, known(sweep, measured(sweep, list(PAPER_R.values())), 2), 2)
@@ -119,7 +119,7 @@ def test_the_frequency_plot_is_the_papers():
 
 def test_the_sharpness_plot_has_sts_as_a_dashed_line():
     pytest.importorskip("matplotlib")
-    from mast.bench.plots import figure
+    from mast.bench.report.plots import figure
 
     sweep = parse_sweep("tau=2,1,sts", parse_variant("mast"))
     found = measured(sweep, [(9.0, 0.5), (9.5, 0.45), (8.0, 0.5)])

@@ -76,15 +76,15 @@ def test_maps_and_the_filter(analyze, run):
 
 
 def test_a_manifest_and_its_limit(analyze, folder: Path):
-    from mast.bench.manifest import BenchRegion, File, Header, Manifest, Sample, write
-    from mast.images import sha256
+    from mast.bench.data.manifest import BenchRegion, BenchSample, File, Header, Manifest, write
+    from mast.files import sha256
 
     file = lambda name: File(folder / name, sha256(folder / name))
     regions = (
         BenchRegion("l", file("left.png"), file("a.png")),
         BenchRegion("r", file("right.png"), file("b.png")),
     )
-    samples = tuple(Sample(f"n2-t00{i}-x", 2, i, file("photo.png"), regions) for i in range(3))
+    samples = tuple(BenchSample(f"n2-t00{i}-x", 2, i, file("photo.png"), regions) for i in range(3))
     write(Manifest(folder / "manifest.jsonl", Header(0, (2,), 1, 2), samples))
     assert analyze("sts", "--manifest", "manifest.jsonl", "--limit", 2, "-q").code == 0
     assert read("sts")["pictures"] == ["n2-t000-x", "n2-t002-x"]

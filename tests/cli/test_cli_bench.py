@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from tiny import picture
 
-from mast.bench.manifest import read
+from mast.bench.data.manifest import read
 from tests.metrics.conftest import random_inception, random_lpips  # noqa: F401  (fixtures)
 
 W, H = 64, 64

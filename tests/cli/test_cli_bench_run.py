@@ -42,7 +42,7 @@ def test_the_ablation_makes_its_four_rows(bench):
 
 def test_a_single_style_method_is_run_once_and_composited_every_way(bench, monkeypatch):
     pytest.importorskip("cv2")
-    from mast.bench import runner
+    from mast.bench.run import worker as runner
 
     calls: list = []
     real = runner.stylize

@@ -113,7 +113,7 @@ def test_what_is_wrong_is_refused_before_any_work(refused, model: Path, folder: 
 
 
 def test_a_method_without_weights_is_refused_before_any_work(refused, model: Path, folder: Path):
-    from mast.weights import weights_folder  # in the cache folder, which is this test's own
+    from mast.weights.registry import weights_folder  # in the cache folder, which is this test's own
 
     assert not weights_folder().exists()
     said = refused(

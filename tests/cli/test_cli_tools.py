@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mast.cli.demo import case_job, examples_folder, load_cases
+from mast.examples import case_job, examples_folder, load_cases
 from mast.images import read_provenance, read_rgb
-from mast.prepare import read_masks
+from mast.regions.masks import read_masks
 
 
 def test_help_names_every_command(run):

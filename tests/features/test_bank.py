@@ -6,7 +6,8 @@ from safetensors.torch import save_file
 
 from mast.backbone.instrument import controlled
 from mast.core.attention import row_statistics
-from mast.features.bank import (
+from mast.features.inversion import invert
+from mast.features.recording import (
     CONTENT,
     STYLE,
     Recorded,
@@ -17,7 +18,6 @@ from mast.features.bank import (
     available_memory,
     bytes_needed,
 )
-from mast.features.inversion import invert
 
 STEPS = 3
 

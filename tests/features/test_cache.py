@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mast import InputError
-from mast.features.cache import DEFAULT_LIMIT, Cache, cache_folder, cache_limit, content_key
+from mast.features.cache import DEFAULT_LIMIT, Cache, cache_limit, content_key
+from mast.files import cache_folder
 
 KB = 1024
 

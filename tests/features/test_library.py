@@ -7,9 +7,9 @@ import torch
 from diffusers import DDIMScheduler
 
 from mast.backbone.backbone import Backbone
-from mast.features.bank import CONTENT, STYLE, Recorded, Replayed, Stored
 from mast.features.cache import Cache
 from mast.features.library import Library
+from mast.features.recording import CONTENT, STYLE, Recorded, Replayed, Stored
 
 STEPS = 3
 

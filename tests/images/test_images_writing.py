@@ -11,7 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mast.images import atomic, check_output, pad_to, read_provenance, to_array, to_tensor, work_size
+from mast.files import atomic, check_output
+from mast.images import pad_to, read_provenance, to_array, to_tensor, work_size
 from mast.job import InputError, Result
 
 RECORD = {"content": {}, "regions": [], "settings": {"steps": 3}, "method": {"name": "mast"}, "é": "ü"}

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from mast.job import InputError, Job, Region
-from mast.prepare import match_size, read_masks
+from mast.regions.masks import match_size, read_masks
 
 SIZE = (96, 64)
 

@@ -8,7 +8,7 @@ from random_networks import awake, rand
 
 from mast.job import InputError
 from mast.methods import make
-from mast.methods.feedforward.adaattn import AdaAttN, AnyToAny, Decoder, Transformer, keys
+from mast.methods.feedforward.adaattn import AdaAttN, AdaAttNDecoder, AnyToAny, Transformer, keys
 from mast.methods.feedforward.attention import covered
 from mast.methods.feedforward.vgg import Vgg
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     torch.save(AdaAttN(256, 448).state_dict(), place / "latest_net_adaattn_3.pth")
     renamed = {n.replace("attn_adain", "ada_attn"): v for n, v in awake(Transformer()).state_dict().items()}
     torch.save(renamed, place / "latest_net_transformer.pth")
-    torch.save(awake(Decoder()).state_dict(), place / "latest_net_decoder.pth")
+    torch.save(awake(AdaAttNDecoder()).state_dict(), place / "latest_net_decoder.pth")
     return place
 
 
@@ -226,7 +226,7 @@ def test_names_and_shapes_are_the_authors():
     for number, (entering, leaving) in zip(numbers, widths, strict=True):
         expected[f"decoder_layer_2.{number}.weight"] = (leaving, entering, 3, 3)
         expected[f"decoder_layer_2.{number}.bias"] = (leaving,)
-    assert shapes_of(Decoder()) == expected
+    assert shapes_of(AdaAttNDecoder()) == expected
 
 
 def test_either_spelling_of_the_transformer_loads(method, folder, tmp_path):

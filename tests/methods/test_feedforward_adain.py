@@ -15,9 +15,9 @@ from random_networks import rand
 
 from mast.job import InputError
 from mast.methods import METHODS, make
-from mast.methods.feedforward.adain import Adain, GlobalAdain, on_cells, statistics, transfer
-from mast.methods.feedforward.vgg import Decoder, Vgg
-from mast.weights import known
+from mast.methods.feedforward.adain import AdaIN, GlobalAdaIN, on_cells, statistics, transfer
+from mast.methods.feedforward.vgg import Vgg, VGGDecoder
+from mast.weights.registry import known
 
 CPU = torch.device("cpu")
 NAN = float("nan")
@@ -34,7 +34,7 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 def networks() -> dict[str, torch.nn.Module]:
     """Random ones, with weights that let a picture through."""
     torch.manual_seed(0)
-    made: dict[str, torch.nn.Module] = {"vgg": Vgg(), "decoder": Decoder()}
+    made: dict[str, torch.nn.Module] = {"vgg": Vgg(), "decoder": VGGDecoder()}
     for network in made.values():
         for module in network.modules():
             if isinstance(module, torch.nn.Conv2d):
@@ -45,7 +45,7 @@ def networks() -> dict[str, torch.nn.Module]:
 
 @pytest.fixture
 def build(networks):
-    def build(method: type[GlobalAdain] = Adain, **options: object) -> GlobalAdain:
+    def build(method: type[GlobalAdaIN] = AdaIN, **options: object) -> GlobalAdaIN:
         made = method(**options)  # type: ignore[arg-type]
         made._networks.update(networks)
         made.ready(CPU)  # has networks already, so it loads nothing
@@ -139,7 +139,7 @@ def test_a_multiple_of_eight_cut_by_some_pixels_is_nearly_the_same_picture(build
 def test_alpha_zero_is_the_decoders_own_reconstruction(build, networks):
     photo = rand(1, 3, 40, 48)
     plain = networks["decoder"](networks["vgg"].maps(photo, "relu4_1")["relu4_1"])
-    for method in (Adain, GlobalAdain):
+    for method in (AdaIN, GlobalAdaIN):
         out = build(method, alpha=0.0).paint(photo, [rand(1, 3, 32, 32)] * 2, halves(40, 48), [None] * 2)
         assert torch.equal(out, plain)
 
@@ -185,13 +185,13 @@ def test_one_full_mask_is_global_adain(build, choice):
     photo, style, style_mask = rand(1, 3, 40, 56), rand(1, 3, 48, 32, seed=1), rand(48, 32, seed=2).round()
     ones = torch.ones(1, 40, 56)
     regional = build(statistics=choice).paint(photo, [style], ones, [style_mask])
-    whole = build(GlobalAdain).paint(photo, [style], ones, [style_mask])
+    whole = build(GlobalAdaIN).paint(photo, [style], ones, [style_mask])
     assert torch.allclose(regional, whole, atol=1e-4 * float(whole.abs().max()))
 
 
 def test_the_global_method_ignores_the_mask_and_statistics_choose_the_cells(build):
     photo, style, masks = rand(1, 3, 48, 48), rand(1, 3, 48, 32, seed=1), halves(48, 48)[:1]
-    whole = build(GlobalAdain)
+    whole = build(GlobalAdaIN)
     assert torch.equal(
         whole.paint(photo, [style], masks, [None]), whole.paint(photo, [style], torch.ones(1, 48, 48), [None])
     )
@@ -218,31 +218,31 @@ def test_what_no_mask_covers_keeps_its_own_features_and_order_does_not_matter(bu
 
 
 def test_both_are_made_by_name_with_their_family():
-    assert METHODS["adain"] is Adain and Adain.family == "regional-multi"
-    assert METHODS["adain-global"] is GlobalAdain and GlobalAdain.family == "global-single"
-    assert make("adain", alpha=0.5, statistics="image") == Adain(alpha=0.5, statistics="image")
-    assert make("adain", **Adain(alpha=0.5).options()) == Adain(alpha=0.5)
+    assert METHODS["adain"] is AdaIN and AdaIN.family == "regional-multi"
+    assert METHODS["adain-global"] is GlobalAdaIN and GlobalAdaIN.family == "global-single"
+    assert make("adain", alpha=0.5, statistics="image") == AdaIN(alpha=0.5, statistics="image")
+    assert make("adain", **AdaIN(alpha=0.5).options()) == AdaIN(alpha=0.5)
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, NAN])
 def test_a_strength_outside_its_range_is_refused(alpha):
     with pytest.raises(InputError, match="alpha"):
-        Adain(alpha=alpha)
+        AdaIN(alpha=alpha)
 
 
 def test_unknown_statistics_and_a_tiny_style_are_refused(build):
     with pytest.raises(InputError, match="statistics is 'regions'; choose one of region, image"):
-        Adain(statistics="regions")
+        AdaIN(statistics="regions")
     with pytest.raises(InputError, match="40x8 px is too small"):
         build().paint(rand(1, 3, 32, 32), [rand(1, 3, 8, 40)], torch.ones(1, 32, 32), [None])
 
 
 def test_missing_weights_say_how_to_get_them_and_a_folder_is_taken(tmp_path, networks):
     with pytest.raises(InputError, match="mast weights fetch adain-vgg"):
-        Adain().ready(CPU)
+        AdaIN().ready(CPU)
     for name, file in (("vgg", "vgg_normalised.pth"), ("decoder", "decoder.pth")):
         torch.save(networks[name].state_dict(), tmp_path / file)
-    method = Adain(weights=str(tmp_path))
+    method = AdaIN(weights=str(tmp_path))
     method.ready(CPU)
     out = method.paint(rand(1, 3, 32, 32), [rand(1, 3, 32, 32)], torch.ones(1, 32, 32), [None])
     assert out.shape == (1, 3, 32, 32)
@@ -257,7 +257,7 @@ def test_the_published_weights_know_a_photo_and_paint_it(example_photo):
         small = image.convert("RGB").resize((192, 128))
     photo = torch.from_numpy(np.array(small)).permute(2, 0, 1)[None].float() / 255
     ones, style = torch.ones(1, 128, 192), rand(1, 3, 64, 64) * 0.2
-    still, painted = (Adain(alpha=alpha, weights=str(KEPT)) for alpha in (0.0, 1.0))
+    still, painted = (AdaIN(alpha=alpha, weights=str(KEPT)) for alpha in (0.0, 1.0))
     for method in (still, painted):
         method.ready(CPU)
     again = still.paint(photo, [style], ones, [None])

@@ -6,13 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mast.methods.feedforward.attention import (
-    attended_mean,
-    attended_statistics,
-    covered,
-    normalise,
-    touched,
-)
+from mast.methods.feedforward.attention import attended_mean, attended_statistics, covered, normalise, touched
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 6), st.integers(0, 999), st.integers(1, 600))

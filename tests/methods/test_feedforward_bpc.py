@@ -13,11 +13,11 @@ from mast.job import InputError
 from mast.methods import METHODS, make
 from mast.methods.feedforward import vgg
 from mast.methods.feedforward.bpc import (
+    BPC,
     FILES,
     PAGE,
-    Bpc,
-    Decoder,
-    Encoder,
+    BPCDecoder,
+    BPCEncoder,
     Matrix,
     PartialConv,
     grown,
@@ -45,11 +45,11 @@ def dilated(mask: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def method() -> Bpc:
+def method() -> BPC:
     """Random weights that let a picture through; torch's own fade it away."""
     torch.manual_seed(0)
-    made = Bpc()
-    made._networks.update(encoder=Encoder(), decoder=Decoder(), matrix=Matrix())
+    made = BPC()
+    made._networks.update(encoder=BPCEncoder(), decoder=BPCDecoder(), matrix=Matrix())
     for network in made._networks.values():
         for module in network.modules():
             if isinstance(module, torch.nn.Conv2d):
@@ -179,7 +179,7 @@ def test_names_and_shapes_are_those_of_the_authors_files():
             f"conv{number}.weight": (leaving, entering, kernel, kernel),
             f"conv{number}.bias": (leaving,),
         }
-    both = {**Encoder().state_dict(), **Decoder().state_dict()}
+    both = {**BPCEncoder().state_dict(), **BPCDecoder().state_dict()}
     assert {name: tuple(value.shape) for name, value in both.items()} == wanted
     wanted = {"compress.weight": (32, 512, 1, 1), "compress.bias": (32,)}
     wanted |= {"unzip.weight": (512, 32, 1, 1), "unzip.bias": (512,)}
@@ -253,8 +253,8 @@ def test_one_pixel_is_a_region_and_a_tiny_picture_is_refused(method):
 
 
 def test_it_is_made_by_name_and_knows_one_region():
-    assert METHODS["bpc"] is Bpc and Bpc.family == "regional-single"
-    assert make("bpc", weights="somewhere") == Bpc(weights="somewhere")
+    assert METHODS["bpc"] is BPC and BPC.family == "regional-single"
+    assert make("bpc", weights="somewhere") == BPC(weights="somewhere")
 
 
 def test_files_are_loaded_from_a_folder_or_from_the_weights_folder(method, own_cache, tmp_path):
@@ -263,7 +263,7 @@ def test_files_are_loaded_from_a_folder_or_from_the_weights_folder(method, own_c
         for part, file in FILES.items():
             torch.save(method.network(part).state_dict(), folder / file)
     for weights in (str(tmp_path / "bpc"), str(tmp_path / "bpc" / "r41.pth"), None):
-        made = Bpc(weights=weights)
+        made = BPC(weights=weights)
         made.ready(CPU)
         assert made.fingerprint == method.fingerprint
 
@@ -273,7 +273,7 @@ def test_a_missing_file_is_named_with_the_place_where_its_authors_publish_it(tmp
     for other in set(FILES.values()) - {file}:
         (tmp_path / other).touch()
     with pytest.raises(InputError) as error:
-        Bpc(weights=str(tmp_path)).ready(CPU)
+        BPC(weights=str(tmp_path)).ready(CPU)
     assert str(error.value).startswith(f"{tmp_path / file}: no such file (BPC's ") and PAGE in str(
         error.value
     )
@@ -287,4 +287,4 @@ def test_a_wrong_file_says_which_name_differs(method, tmp_path):
     torch.save(tensors, tmp_path / "r41.pth")
     expected = r"r41.pth: not BPC's matrix: unzip.weight is \(256, 32, 1, 1\), expected \(512, 32, 1, 1\)"
     with pytest.raises(InputError, match=expected):
-        Bpc(weights=str(tmp_path)).ready(CPU)
+        BPC(weights=str(tmp_path)).ready(CPU)

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from mast.job import InputError
-from mast.methods.feedforward.adain import Adain
-from mast.methods.feedforward.network import find_checkpoint, load_checked, read_checkpoint
+from mast.methods.feedforward.adain import AdaIN
+from mast.weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
 
 
 def small() -> nn.Sequential:
@@ -138,7 +138,7 @@ def test_a_checkpoint_of_another_network_is_told_in_a_few_lines(tmp_path):
 
 
 def test_networks_are_no_options_and_change_the_fingerprint():
-    method, other = Adain(), Adain()
+    method, other = AdaIN(), AdaIN()
     assert method == other and "_networks" not in method.options() and "_networks" not in repr(method)
     method._networks["only"] = small()
     other._networks["only"] = small()

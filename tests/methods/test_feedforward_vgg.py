@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mast.job import InputError
-from mast.methods.feedforward.vgg import CHANNELS, LAYERS, Decoder, Vgg, load_decoder, load_vgg
+from mast.methods.feedforward.vgg import CHANNELS, LAYERS, Vgg, VGGDecoder, load_decoder, load_vgg
 
 # As vgg_normalised.pth and decoder.pth have them: module, channels out and in, kernel.
 VGG = (
@@ -36,7 +36,7 @@ def shapes(listing: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-@pytest.mark.parametrize(("network", "listing", "modules"), [(Vgg, VGG, 53), (Decoder, DECODER, 29)])
+@pytest.mark.parametrize(("network", "listing", "modules"), [(Vgg, VGG, 53), (VGGDecoder, DECODER, 29)])
 def test_names_and_shapes_are_those_of_the_authors_files(network, listing, modules):
     made = network()
     assert {name: tuple(value.shape) for name, value in made.state_dict().items()} == shapes(listing)
@@ -80,7 +80,7 @@ def test_a_picture_too_small_for_a_map_is_refused_in_pixels(vgg, last, smallest)
 
 
 def test_the_decoder_enlarges_eightfold():
-    assert Decoder()(torch.rand(1, 512, 2, 3)).shape == (1, 3, 16, 24)
+    assert VGGDecoder()(torch.rand(1, 512, 2, 3)).shape == (1, 3, 16, 24)
 
 
 @pytest.mark.parametrize("file", ["vgg_normalised.pth", "vgg_normalized.pth"])
@@ -95,7 +95,7 @@ def test_the_encoder_is_found_in_a_folder_by_either_spelling_and_as_a_file(tmp_p
 def test_both_are_found_in_the_weights_folder(own_cache, vgg):
     (own_cache / "weights").mkdir(parents=True)
     torch.save(vgg.state_dict(), own_cache / "weights" / "vgg_normalized.pth")
-    torch.save(Decoder().state_dict(), own_cache / "weights" / "decoder.pth")
+    torch.save(VGGDecoder().state_dict(), own_cache / "weights" / "decoder.pth")
     assert not load_vgg().training and not load_decoder().training
 
 
@@ -107,7 +107,7 @@ def test_missing_weights_name_the_file_and_the_command(own_cache):
 
 
 def test_the_decoder_given_as_the_encoder_is_refused(tmp_path):
-    torch.save(Decoder().state_dict(), tmp_path / "vgg_normalised.pth")
+    torch.save(VGGDecoder().state_dict(), tmp_path / "vgg_normalised.pth")
     with pytest.raises(
         InputError, match=r"vgg_normalised.pth: not AdaIN's normalised VGG-19.*0.weight is missing"
     ):

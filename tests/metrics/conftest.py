@@ -17,7 +17,7 @@ SHARED = os.environ.get("MAST_CACHE")
 def real_weight() -> Callable[[str], Path]:
     """Fetches a published weight once; skips where there is no network and none is kept."""
     from mast.job import InputError
-    from mast.weights import locate
+    from mast.weights.registry import locate
 
     found: dict[str, Path | str] = {}
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mast.job import InputError
-from mast.metrics.checkpoints import is_script, read_arrays, read_script, read_state
+from mast.weights.checkpoints import is_script, read_arrays, read_checkpoint, read_script
 
 
 class Evil:
@@ -28,7 +28,7 @@ def test_plain_arrays_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_arrays(tmp_path / "a.ckpt")["a"]["kernel"], arrays["a"]["kernel"])
 
 
-@pytest.mark.parametrize("reader", [read_arrays, read_state])
+@pytest.mark.parametrize("reader", [read_arrays, read_checkpoint])
 def test_code_in_a_pickle_is_refused(reader, tmp_path: Path) -> None:
     (tmp_path / "evil.pth").write_bytes(pickle.dumps({"a": Evil(tmp_path / "touched")}, protocol=2))
     with pytest.raises(InputError, match=r"evil\.pth"):
@@ -49,7 +49,7 @@ def test_code_in_a_script_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "touched").exists()
 
 
-@pytest.mark.parametrize("reader", [read_arrays, read_script, read_state])
+@pytest.mark.parametrize("reader", [read_arrays, read_script, read_checkpoint])
 @pytest.mark.parametrize("content", [b"", b"not weights", b"PK\x03\x04cut"])
 def test_damaged_files_are_named(reader, content: bytes, tmp_path: Path) -> None:
     (tmp_path / "bad.pth").write_bytes(content)
@@ -72,7 +72,7 @@ def test_state_dicts_may_be_wrapped(tmp_path: Path) -> None:
     weight = torch.ones(2)
     torch.save({"state_dict": {"module.a": weight}, "epoch": 3}, tmp_path / "a.pth")
     assert not is_script(tmp_path / "a.pth")
-    assert list(read_state(tmp_path / "a.pth")) == ["a"]
+    assert list(read_checkpoint(tmp_path / "a.pth")) == ["a"]
     torch.save([weight], tmp_path / "b.pth")
     with pytest.raises(InputError, match="no state dict"):
-        read_state(tmp_path / "b.pth")
+        read_checkpoint(tmp_path / "b.pth")

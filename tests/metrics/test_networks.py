@@ -12,7 +12,7 @@ import torch
 from tiny import picture
 
 from mast.job import InputError
-from mast.metrics.inception import Encoder, load_inception, resize_like_tensorflow
+from mast.metrics.inception import InceptionEncoder, load_inception, resize_like_tensorflow
 from mast.metrics.lpips import load_lpips
 from mast.metrics.store import to_levels
 from mast.metrics.structure import load_cfsd
@@ -42,7 +42,10 @@ def test_artfids_network_has_a_finer_grid(random_inception: Path) -> None:
 
 def test_the_three_conventions_differ(random_inception: Path) -> None:
     image = levels(1, 200, 160)
-    fitted = [Encoder(name, random_inception)._fit(image[None]) for name in ("fid", "pytorch-fid", "artfid")]
+    fitted = [
+        InceptionEncoder(name, random_inception)._fit(image[None])
+        for name in ("fid", "pytorch-fid", "artfid")
+    ]
     assert [tuple(x.shape[-2:]) for x in fitted] == [(299, 299), (299, 299), (512, 512)]
     assert fitted[0].min() >= -1 and fitted[0].max() <= 127 / 128
     assert not torch.allclose(fitted[0], fitted[1], atol=1e-2)

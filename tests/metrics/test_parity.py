@@ -17,11 +17,11 @@ import torch
 from PIL import Image
 
 from mast.metrics import load_inception, load_lpips, statistics
-from mast.metrics.checkpoints import is_script, read_arrays, read_script, read_state
 from mast.metrics.fid import fid
 from mast.metrics.inception import Conv, Inception, _from_script
 from mast.metrics.lpips import read_layers
 from mast.metrics.store import to_levels
+from mast.weights.checkpoints import is_script, read_arrays, read_checkpoint, read_script
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*'(pretrained|weights)'.*")]
@@ -76,7 +76,7 @@ def inception_file(real_weight: Callable[[str], Path]) -> Path:
 def pth(inception_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The weights in the format of pytorch-fid's and torch-fidelity's releases, under that name."""
     if not is_script(inception_file):
-        state = read_state(inception_file)
+        state = read_checkpoint(inception_file)
     else:
         names = [name for name, module in Inception().named_modules() if isinstance(module, Conv)]
         state = _from_script(read_script(inception_file), names)

@@ -11,7 +11,7 @@ from PIL import Image
 from tiny import picture
 
 from mast.job import InputError, Region
-from mast.metrics.samples import Sample, from_folders, from_results, read_regions
+from mast.metrics.samples import EvaluatedPicture, from_folders, from_results, read_regions
 
 
 @pytest.fixture
@@ -117,11 +117,13 @@ def test_regions_lose_their_overlap_and_may_be_empty(tmp_path: Path) -> None:
         Image.fromarray(mask).save(tmp_path / f"{i}.png")
     regions = tuple(Region("s.png", tmp_path / f"{i}.png") for i in range(3))
     notes: list[str] = []
-    read = read_regions(Sample("a", tmp_path, tmp_path, (*regions, Region("t.png"))), (40, 40), notes)
+    read = read_regions(
+        EvaluatedPicture("a", tmp_path, tmp_path, (*regions, Region("t.png"))), (40, 40), notes
+    )
     torch.testing.assert_close(read.sum(0), torch.ones(40, 40))
     assert read[0, 0, 15] == 0.5 and read[2].max() == 0 and read[3, 0, 35] == 1
     assert "overlap on 25.0%" in notes[0]
     with pytest.raises(InputError, match="more than one region without a mask"):
-        read_regions(Sample("a", tmp_path, tmp_path, (Region("s"), Region("t"))), (40, 40), notes)
+        read_regions(EvaluatedPicture("a", tmp_path, tmp_path, (Region("s"), Region("t"))), (40, 40), notes)
     with pytest.raises(InputError, match="another shape"):
-        read_regions(Sample("a", tmp_path, tmp_path, regions), (80, 20), notes)
+        read_regions(EvaluatedPicture("a", tmp_path, tmp_path, regions), (80, 20), notes)

@@ -13,9 +13,9 @@ from mast import InputError, Job, Mast, Region, Settings, stylize
 from mast.methods import StyleID
 from mast.methods.feedforward.network import FeedForward
 from mast.methods.together import sample_together, worth_it
-from mast.parts import check_parts, recomposite
-from mast.pipeline import _invert
-from mast.prepare import prepare
+from mast.pipeline.compose import check_parts, recomposite
+from mast.pipeline.prepare import prepare
+from mast.pipeline.stylize import _invert
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 LEFT, RIGHT = halves(64, 64)

@@ -11,8 +11,9 @@ import torch
 from tiny import run
 
 from mast import InputError, Job, Mast, Region, Settings, stylize
-from mast.images import read_provenance, sha256
-from mast.provenance import job_from, method_from, same_pixels
+from mast.files import sha256
+from mast.images import read_provenance
+from mast.pipeline.provenance import job_from, method_from, same_pixels
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

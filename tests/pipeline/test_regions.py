@@ -8,7 +8,7 @@ import torch
 from tiny import halves, picture, run
 
 from mast import InputError, Job, Mast, Region, Settings
-from mast.prepare import prepare
+from mast.pipeline.prepare import prepare
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

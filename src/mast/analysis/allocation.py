@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..backbone.sites import Site
 from .observe import Sight, Tally, nan_mean
-from .report import Row, number
+from .report import TextRow, number
 from .rows import joint_masses
 
 INSIDE, OUTSIDE = 0.99, 0.01  # a query is interior where its mask is at least, all others at most this
@@ -100,9 +100,9 @@ class Allocation:
         self.tally.add(sight, f"{stage}.jsd", jensen_shannon(masses, target).mean(-1))
 
 
-def table(watchers: Sequence[Allocation], model: str) -> list[Row]:
+def table(watchers: Sequence[Allocation], model: str) -> list[TextRow]:
     """Table 4's rows, by number of styles, the paper's beside ours."""
-    rows: list[Row] = []
+    rows: list[TextRow] = []
     counts = sorted({n for watcher in watchers for n in watcher.tally.values("n")})
     for stage in [stage for watcher in watchers for stage in watcher.stages]:
         if stage in PAPER:

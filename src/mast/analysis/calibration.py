@@ -21,11 +21,11 @@ from torch import Tensor
 from ..backbone.backbone import Backbone
 from ..core import sts
 from ..core.attention import row_statistics
-from ..images import atomic
+from ..files import atomic
 from ..job import InputError, Job, OnStep, Settings
 from ..methods import Mast
 from .observe import Sight, observe
-from .report import Row, number
+from .report import TextRow, number
 from .rows import sharpness
 
 GRID = np.linspace(0.8, 5.0, 120)
@@ -98,7 +98,7 @@ class Calibration:
         """What `--tau` takes."""
         return ",".join(f"{value:.5f}" for value in self.coefficients)
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[TextRow]:
         return [
             (
                 str(degree),

@@ -18,12 +18,12 @@ from PIL import Image
 from ..images import describe, read_rgb
 from ..job import InputError, Job, Region, Result, Settings
 from ..methods import Mast, Method, SharedAttention
-from ..pictures import Cell, overlay, region_colour, sheet
-from ..prepare import read_masks
+from ..regions.masks import read_masks
+from ..sheets import Tile, overlay, region_colour, sheet
 
 
 @dataclass(frozen=True)
-class Run:
+class Panel:
     """One picture to make."""
 
     caption: str
@@ -33,27 +33,27 @@ class Run:
 
 
 @dataclass
-class Plan:
+class FigurePlan:
     """Rows of a sheet: pictures that are there already, and runs whose results take their place."""
 
     title: str
-    rows: list[list[Cell | Run]]
+    rows: list[list[Tile | Panel]]
     notes: list[str] = field(default_factory=list)
 
     @property
-    def runs(self) -> list[Run]:
-        return [entry for row in self.rows for entry in row if isinstance(entry, Run)]
+    def runs(self) -> list[Panel]:
+        return [entry for row in self.rows for entry in row if isinstance(entry, Panel)]
 
-    def paint(self, run: Callable[[int, Run], Result], height: int) -> tuple[Image.Image, list[Result]]:
+    def paint(self, run: Callable[[int, Panel], Result], height: int) -> tuple[Image.Image, list[Result]]:
         """Runs it all, in order; run: (number from 0, what) -> result."""
         results: list[Result] = []
         rows = []
         for row in self.rows:
             cells = []
             for entry in row:
-                if isinstance(entry, Run):
+                if isinstance(entry, Panel):
                     results.append(run(len(results), entry))
-                    entry = Cell(results[-1].image, entry.caption)
+                    entry = Tile(results[-1].image, entry.caption)
                 cells.append(entry)
             rows.append(cells)
         return sheet(rows, height, self.title), results
@@ -68,22 +68,22 @@ def fixed(job: Job) -> tuple[Image.Image, np.ndarray, list[Region]]:
     return photo, masks, [replace(r, mask=mask) for r, mask in zip(job.regions, masks, strict=True)]
 
 
-def style_cells(regions: Sequence[Region]) -> list[Cell]:
+def style_cells(regions: Sequence[Region]) -> list[Tile]:
     return [
-        Cell(read_rgb(region.style, "style image"), _stem(region), region_colour(i))
+        Tile(read_rgb(region.style, "style image"), _stem(region), region_colour(i))
         for i, region in enumerate(regions)
     ]
 
 
-def progressive(jobs: Sequence[tuple[str, Job]], method: Method, settings: Settings) -> Plan:
+def progressive(jobs: Sequence[tuple[str, Job]], method: Method, settings: Settings) -> FigurePlan:
     """One style more in every picture, the masks fixed; what has no style yet stays content."""
-    rows: list[list[Cell | Run]] = []
+    rows: list[list[Tile | Panel]] = []
     for _, job in jobs:
         photo, masks, regions = fixed(job)
-        rows.append([Cell(photo, "photo"), Cell(overlay(photo, masks), "regions"), *style_cells(regions)])
+        rows.append([Tile(photo, "photo"), Tile(overlay(photo, masks), "regions"), *style_cells(regions)])
         rows.append(
             [
-                Run(
+                Panel(
                     f"{k} style{'s' if k > 1 else ''}: + {_stem(regions[k - 1])}",
                     Job(job.content, tuple(regions[:k])),
                     method,
@@ -92,10 +92,10 @@ def progressive(jobs: Sequence[tuple[str, Job]], method: Method, settings: Setti
                 for k in range(1, len(regions) + 1)
             ]
         )
-    return Plan("Styles added one by one", rows)
+    return FigurePlan("Styles added one by one", rows)
 
 
-def backgrounds(job: Job, styles: Sequence[str], method: Method, settings: Settings) -> Plan:
+def backgrounds(job: Job, styles: Sequence[str], method: Method, settings: Settings) -> FigurePlan:
     """The same foreground before one background style after the other.
 
     The background is the region that takes what is left over; a job without one gets it.
@@ -105,8 +105,8 @@ def backgrounds(job: Job, styles: Sequence[str], method: Method, settings: Setti
     at = next((i for i, region in enumerate(job.regions) if region.mask is None), len(job.regions))
     if at == 0 and len(job.regions) == 1:
         raise InputError("the only region takes the whole photo; give the foreground with -r MASK=STYLE")
-    above: list[Cell | Run] = []
-    below: list[Cell | Run] = []
+    above: list[Tile | Panel] = []
+    below: list[Tile | Panel] = []
     for name in styles:
         regions = list(job.regions)
         strength = regions[at].strength if at < len(regions) else 1.0
@@ -115,14 +115,14 @@ def backgrounds(job: Job, styles: Sequence[str], method: Method, settings: Setti
         if not above:
             photo, masks, fixed_regions = fixed(changed)
             above += [
-                Cell(photo, "photo"),
+                Tile(photo, "photo"),
                 *style_cells(fixed_regions)[:at],
                 *style_cells(fixed_regions)[at + 1 :],
             ]
-            below += [Cell(overlay(photo, masks), "regions")]
-        above.append(Cell(read_rgb(name, "style image"), Path(name).stem, region_colour(at)))
-        below.append(Run(f"before {Path(name).stem}", changed, method, settings))
-    return Plan("One foreground, several backgrounds", [above, below])
+            below += [Tile(overlay(photo, masks), "regions")]
+        above.append(Tile(read_rgb(name, "style image"), Path(name).stem, region_colour(at)))
+        below.append(Panel(f"before {Path(name).stem}", changed, method, settings))
+    return FigurePlan("One foreground, several backgrounds", [above, below])
 
 
 def parse_aspect(text: str) -> Fraction:
@@ -151,12 +151,12 @@ def crop_box(
 
 def sizes(
     job: Job, aspects: Sequence[str], lengths: Sequence[int], method: Method, settings: Settings
-) -> Plan:
+) -> FigurePlan:
     """A row per aspect ratio, a column per size; photo and masks are cropped alike, around the first
     region.
     """
     photo, masks, regions = fixed(job)
-    rows: list[list[Cell | Run]] = []
+    rows: list[list[Tile | Panel]] = []
     notes: list[str] = []
     ys, xs = np.nonzero(masks[0] >= 0.5 * masks[0].max())
     for text in aspects:
@@ -172,19 +172,21 @@ def sizes(
             )
         if not kept:
             raise InputError(f"--aspects {text}: the crop holds none of the regions; choose another shape")
-        row: list[Cell | Run] = [Cell(overlay(part, cropped), f"{text} of the photo")]
+        row: list[Tile | Panel] = [Tile(overlay(part, cropped), f"{text} of the photo")]
         for length in lengths:
             # Of the shape itself: the whole pixels of a crop only come near it.
             scale = length / max(shape, Fraction(1))
             size = (round(shape * scale), round(scale))
             fitted = [replace(regions[i], mask=_resized(cropped[i], size)) for i in kept]
             small = Job(part.resize(size, Image.Resampling.LANCZOS), tuple(fitted))
-            row.append(Run(f"{size[0]}x{size[1]}", small, method, settings.with_(size=length)))
+            row.append(Panel(f"{size[0]}x{size[1]}", small, method, settings.with_(size=length)))
         rows.append(row)
-    return Plan("Aspect ratios and sizes", [[Cell(photo, "photo"), *style_cells(regions)], *rows], notes)
+    return FigurePlan(
+        "Aspect ratios and sizes", [[Tile(photo, "photo"), *style_cells(regions)], *rows], notes
+    )
 
 
-def ablation(jobs: Sequence[tuple[str, Job]], method: Mast, settings: Settings) -> Plan:
+def ablation(jobs: Sequence[tuple[str, Job]], method: Mast, settings: Settings) -> FigurePlan:
     """Table 3's four rows as a sheet: shared attention, + LAMA, + STS, + DDI."""
     shared = SharedAttention(lam=method.lam, pi=method.pi)
     stages: list[tuple[str, Method]] = [
@@ -193,15 +195,15 @@ def ablation(jobs: Sequence[tuple[str, Job]], method: Mast, settings: Settings) 
         ("+ LAMA + STS", replace(method, lama=True, sts=True, ddi=False)),
         ("+ LAMA + STS + DDI", replace(method, lama=True, sts=True, ddi=True)),
     ]
-    rows: list[list[Cell | Run]] = []
+    rows: list[list[Tile | Panel]] = []
     for _, job in jobs:
         photo, masks, regions = fixed(job)
-        first = [Cell(photo, "photo"), Cell(overlay(photo, masks), "regions"), *style_cells(regions)]
-        rows += [list(first), [Run(caption, job, stage, settings) for caption, stage in stages]]
-    return Plan("Ablation: what each part adds", rows)
+        first = [Tile(photo, "photo"), Tile(overlay(photo, masks), "regions"), *style_cells(regions)]
+        rows += [list(first), [Panel(caption, job, stage, settings) for caption, stage in stages]]
+    return FigurePlan("Ablation: what each part adds", rows)
 
 
-def record(plan: Plan, results: Sequence[Result]) -> list[dict[str, Any]]:
+def record(plan: FigurePlan, results: Sequence[Result]) -> list[dict[str, Any]]:
     """How each picture of the sheet was made, for the JSON beside it."""
     return [
         {"caption": run.caption, "seconds": result.seconds, **result.provenance}

@@ -12,9 +12,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from ..backbone.sites import Site
-from ..pictures import BACKGROUND, Cell, overlay, region_colour, sheet
+from ..sheets import BACKGROUND, Tile, overlay, region_colour, sheet
 from .observe import Sight
-from .report import Row, number
+from .report import TextRow, number
 from .rows import joint_masses
 
 STAGES = {"shared": "shared", "lama": "+LAMA", "sts": "+STS"}
@@ -99,20 +99,20 @@ class Maps:
             shown = ImageOps.pad(picture, small.size, Image.Resampling.LANCZOS, BACKGROUND)  # columns align
             leads = {"shared": (shown, name), "lama": (goal, "target"), "sts": (result, "result")}
             for stage, label in STAGES.items():
-                row = [Cell(*leads[stage], region_colour(g) if stage == "shared" else None)]
+                row = [Tile(*leads[stage], region_colour(g) if stage == "shared" else None)]
                 for step in sorted(self.times):
                     for site in sorted(self.targets):
                         values = self.maps[stage, site, step][g]
                         caption = f"{label} {values.shape[0]}x{values.shape[1]} t{self.times[step]}"
-                        row.append(Cell(_over(small, values, g, count), caption))
+                        row.append(Tile(_over(small, values, g, count), caption))
                 rows.append(row)
         return sheet(rows, height, title)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> list[Row]:
+def table(rows: Sequence[dict[str, Any]]) -> list[TextRow]:
     """Means over the layers and steps shown."""
     keys = list(dict.fromkeys((row["partition"], row["stage"]) for row in rows))
-    found: list[Row] = []
+    found: list[TextRow] = []
     for partition, stage in sorted(keys, key=lambda key: list(STAGES).index(key[1])):
         own = [row for row in rows if (row["partition"], row["stage"]) == (partition, stage)]
         means = []

@@ -21,7 +21,7 @@ from ..backbone.sites import Site
 from ..core.attention import Joint, Partition, RowStatistics
 from ..job import InputError, Job, OnStep, Result, Settings
 from ..methods import Mast, Scene
-from ..pipeline import stylize
+from ..pipeline.stylize import stylize
 from .rows import Moments, lama_shift, moments
 
 
@@ -129,7 +129,7 @@ def observe(
         yield stylize(job, backbone, watcher, settings, on_step)
 
 
-class Cell(NamedTuple):
+class Place(NamedTuple):
     """Where an observation was made: number of styles, site, step (from 0) and its timestep."""
 
     n: int
@@ -142,12 +142,12 @@ class Tally:
     """Running sums of named numbers, by cell and head. NaN (nothing to measure there) is not counted."""
 
     def __init__(self) -> None:
-        self.cells: dict[Cell, dict[str, np.ndarray]] = {}
+        self.cells: dict[Place, dict[str, np.ndarray]] = {}
         self.samples: dict[int, set[int]] = {}  # by number of styles
 
     def add(self, sight: Sight, name: str, values: Tensor) -> None:
         """values: (h,), one per head."""
-        cell = self.cells.setdefault(Cell(sight.n, sight.site.index, sight.step, sight.t), {})
+        cell = self.cells.setdefault(Place(sight.n, sight.site.index, sight.step, sight.t), {})
         self.samples.setdefault(sight.n, set()).add(sight.sample)
         numbers = values.double().cpu().numpy()
         known = ~np.isnan(numbers)

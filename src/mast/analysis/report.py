@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..images import atomic, check_output, save_png
+from ..files import atomic, check_output
+from ..images import save_png
 from ..job import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL import Image
 
-Row: TypeAlias = "tuple[str, ...]"
+TextRow: TypeAlias = "tuple[str, ...]"
 SUFFIXES = (".json", ".md", ".png")
 
 
@@ -28,18 +29,18 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.1e}" if value and abs(value) < 0.5 * 10**-digits else f"{value:.{digits}f}"
 
 
-def markdown(header: Sequence[str], rows: Sequence[Row]) -> str:
+def markdown(header: Sequence[str], rows: Sequence[TextRow]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 @dataclass
-class Report:
+class AnalysisReport:
     """title and table for people, notes on how it was measured, and the numbers for programs."""
 
     title: str
     header: tuple[str, ...]
-    rows: list[Row]
+    rows: list[TextRow]
     data: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 

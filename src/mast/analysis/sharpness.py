@@ -12,7 +12,7 @@ import torch
 from ..backbone.sites import Site
 from .allocation import total_variation
 from .observe import Sight, Tally
-from .report import Row, number
+from .report import TextRow, number
 from .rows import Moments, correlation, joint_entropy, joint_masses
 
 STAGES = {
@@ -47,7 +47,7 @@ class Entropy:
             self.tally.add(sight, name, entropy.double().mean(-1))
         self.tally.add(sight, "tau", sight.tau)
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[TextRow]:
         """A row per head and one for all: nats, and which part of the gap to the content STS closes."""
         heads = [self.tally.by_head(name) for name in (*STAGES, "tau")]
         lines: list[Any] = [(str(h + 1), *values) for h, values in enumerate(zip(*heads, strict=True))]
@@ -102,9 +102,9 @@ class Drift:
         found = [self.tally.mean(f"rho{i + 1}", n=n) for i in range(n)]
         return min((rho for rho in found if rho is not None), default=None)
 
-    def table(self, model: str) -> list[Row]:
+    def table(self, model: str) -> list[TextRow]:
         """Table 8's rows, the paper's beside ours. Its N = 4 has no bundled example."""
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for n in sorted({*PAPER_DRIFT, *self.tally.values("n")}):
             if n in PAPER_DRIFT:
                 content, d_mass, rho = map(number, PAPER_DRIFT[n])

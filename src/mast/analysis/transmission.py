@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.ddi import transmission
 from ..job import InputError
-from .report import Row
+from .report import TextRow
 
 SCALES = (0.1, 0.3, 0.5, 0.7, 0.9)
 GRIDS = (32, 64)  # of the paper's controlled layers at 512 px
@@ -30,7 +30,7 @@ def header(grids: Sequence[int] = GRIDS) -> tuple[str, ...]:
     return ("r", *[f"T(r), {size}x{size}" for size in grids], "differs by", "paper")
 
 
-def table(scales: Sequence[float], grids: Sequence[int] = GRIDS) -> list[Row]:
+def table(scales: Sequence[float], grids: Sequence[int] = GRIDS) -> list[TextRow]:
     rows = []
     for r in scales:
         values = [transmission(r, size) for size in grids]

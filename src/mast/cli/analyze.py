@@ -12,12 +12,12 @@ from rich.table import Table
 from ..images import read_rgb
 from ..job import InputError
 from .app import app, progress, say
-from .jobs import Request
+from .jobs import JobOptions
 from .requests import with_request
 
 if TYPE_CHECKING:
     from ..analysis.observe import Watch
-    from ..analysis.report import Report
+    from ..analysis.report import AnalysisReport
     from ..backbone.backbone import Backbone
     from ..job import Settings
     from ..methods import Mast
@@ -35,7 +35,7 @@ def output(name: str) -> Any:
 @analyze_app.command()
 @with_request
 def allocation(
-    request: Request,
+    request: JobOptions,
     shared_run: Annotated[
         bool, typer.Option("--shared-run", help="Also run shared attention by itself, on its own trajectory.")
     ] = False,
@@ -44,7 +44,7 @@ def allocation(
     """Attention mass on style, content and other styles, before and after LAMA (Table 4)."""
     from ..analysis import allocation as part
     from ..analysis import plots
-    from ..analysis.report import Report
+    from ..analysis.report import AnalysisReport
     from ..methods import SharedAttention
 
     outputs = _begin(request, name)
@@ -72,7 +72,7 @@ def allocation(
         )
     data = {**_record(request, backbone, settings, method), **part.data(watchers, backbone.sites)}
     label = backbone.name
-    report = Report(
+    report = AnalysisReport(
         "Partition masses before and after LAMA",
         part.HEADER,
         part.table(watchers, label),
@@ -84,10 +84,10 @@ def allocation(
 
 @analyze_app.command()
 @with_request
-def entropy(request: Request, name: Annotated[Path, output("entropy")] = Path("entropy")) -> None:
+def entropy(request: JobOptions, name: Annotated[Path, output("entropy")] = Path("entropy")) -> None:
     """Entropy per head: the content's attention, joint attention before and after STS (App. A.5)."""
     from ..analysis import plots, sharpness
-    from ..analysis.report import Report
+    from ..analysis.report import AnalysisReport
 
     outputs = _begin(request, name)
     backbone, settings = request.load()
@@ -100,16 +100,18 @@ def entropy(request: Request, name: Annotated[Path, output("entropy")] = Path("e
         "and content entropy that STS closes",
     ]
     data = {**_record(request, backbone, settings, method), **watcher.data(backbone.sites)}
-    report = Report("Attention entropy by head", sharpness.ENTROPY_HEADER, watcher.table(), data, notes)
+    report = AnalysisReport(
+        "Attention entropy by head", sharpness.ENTROPY_HEADER, watcher.table(), data, notes
+    )
     _finish(request, report, outputs, plots.entropy(watcher, f"{backbone.name}, pictures: {counts}"))
 
 
 @analyze_app.command()
 @with_request
-def sts(request: Request, name: Annotated[Path, output("sts")] = Path("sts")) -> None:
+def sts(request: JobOptions, name: Annotated[Path, output("sts")] = Path("sts")) -> None:
     """How far STS moves masses from LAMA's targets: D_mass and rho_min by N (Table 8)."""
     from ..analysis import plots, sharpness
-    from ..analysis.report import Report
+    from ..analysis.report import AnalysisReport
 
     outputs = _begin(request, name)
     backbone, settings = request.load()
@@ -122,14 +124,14 @@ def sts(request: Request, name: Annotated[Path, output("sts")] = Path("sts")) ->
     ]
     data = {**_record(request, backbone, settings, method), **watcher.data(backbone.sites)}
     rows = watcher.table(backbone.name)
-    report = Report("Effect of STS on LAMA's masses", sharpness.DRIFT_HEADER, rows, data, notes)
+    report = AnalysisReport("Effect of STS on LAMA's masses", sharpness.DRIFT_HEADER, rows, data, notes)
     _finish(request, report, outputs, plots.drift(watcher, backbone.name))
 
 
 @analyze_app.command()
 @with_request
 def calibrate(
-    request: Request,
+    request: JobOptions,
     write_defaults: Annotated[
         bool,
         typer.Option("--write-defaults", help="Put the coefficients into the model folder's defaults.json."),
@@ -138,7 +140,7 @@ def calibrate(
 ) -> None:
     """Fits tau to a model: 120 factors in [0.8, 5] per head, layer and step (App. A.4). Also OUT.csv."""
     from ..analysis import calibration, plots
-    from ..analysis.report import Report
+    from ..analysis.report import AnalysisReport
 
     outputs = _begin(request, name, (".json", ".md", ".png", ".csv"))
     defaults = calibration.check_model_folder(request.model) if write_defaults else None
@@ -152,7 +154,7 @@ def calibrate(
         f"--tau {found.option}",
     ]
     data = {**_record(request, backbone, settings, method), **found.data()}
-    report = Report("tau from the sharpness gap", calibration.HEADER, found.table(), data, notes)
+    report = AnalysisReport("tau from the sharpness gap", calibration.HEADER, found.table(), data, notes)
     gaps.save(outputs[".csv"])
     _finish(request, report, outputs, plots.calibration(found, backbone.name))
     if defaults is not None:
@@ -171,12 +173,12 @@ def filter_command(
 ) -> None:
     """T(r): how much DDI's detail filter lets through, at 32x32 and 64x64 (App. A.6). Needs no model."""
     from ..analysis import plots, transmission
-    from ..analysis.report import Report, check_outputs, figures
+    from ..analysis.report import AnalysisReport, check_outputs, figures
 
     scales = transmission.parse_scales(r)
     outputs = check_outputs(name, overwrite)
     figures()
-    report = Report(
+    report = AnalysisReport(
         "Transmission of DDI's filter",
         transmission.header(),
         transmission.table(scales),
@@ -190,14 +192,14 @@ def filter_command(
 @analyze_app.command()
 @with_request
 def maps(
-    request: Request,
+    request: JobOptions,
     layers: Annotated[str, typer.Option(help="Controlled layers, from 1, with commas between them.")] = "1,6",
     shown: Annotated[int, typer.Option(min=1, help="So many steps, from the first to the last.")] = 3,
     name: Annotated[Path, output("maps")] = Path("maps"),
 ) -> None:
     """Maps of attention mass over the photo, per style, layer and step: shared, LAMA, LAMA + STS."""
     from ..analysis import maps as part
-    from ..analysis.report import Report, check_outputs
+    from ..analysis.report import AnalysisReport, check_outputs
 
     if len(request.jobs) != 1:
         raise InputError(f"maps are drawn for one picture; {len(request.jobs)} were given, choose one")
@@ -218,14 +220,14 @@ def maps(
     data = {**_record(request, backbone, settings, method), "maps": rows}
     notes = ["colour: share of a place's attention, none to all; means over heads; shared before LAMA's bias"]
     picture = watcher.sheet(read_rgb(job.content), styles, result.image, title)
-    _finish(request, Report(title, part.HEADER, part.table(rows), data, notes), outputs, picture)
+    _finish(request, AnalysisReport(title, part.HEADER, part.table(rows), data, notes), outputs, picture)
 
 
 # ------------------------------------------------------------------------------------------------ shared
 
 
 def _begin(
-    request: Request, name: Path, suffixes: tuple[str, ...] = (".json", ".md", ".png")
+    request: JobOptions, name: Path, suffixes: tuple[str, ...] = (".json", ".md", ".png")
 ) -> dict[str, Path]:
     """Everything that can be refused before a model is loaded."""
     from ..analysis.report import check_outputs, figures
@@ -236,16 +238,18 @@ def _begin(
     return outputs
 
 
-def _method(request: Request, backbone: Backbone) -> Mast:
+def _method(request: JobOptions, backbone: Backbone) -> Mast:
     from ..methods import Mast
-    from ..pipeline import default_method
+    from ..pipeline.stylize import default_method
 
     method = default_method(backbone, "mast", **request.options)
     assert isinstance(method, Mast)
     return method
 
 
-def _watch(request: Request, backbone: Backbone, settings: Settings, method: Mast, watch: Watch) -> list[Any]:
+def _watch(
+    request: JobOptions, backbone: Backbone, settings: Settings, method: Mast, watch: Watch
+) -> list[Any]:
     """Runs every job under the onlooker's eyes, with a bar for each."""
     from ..analysis.observe import observe
 
@@ -257,10 +261,10 @@ def _watch(request: Request, backbone: Backbone, settings: Settings, method: Mas
     return results
 
 
-def _record(request: Request, backbone: Backbone, settings: Settings, method: Mast) -> dict[str, Any]:
+def _record(request: JobOptions, backbone: Backbone, settings: Settings, method: Mast) -> dict[str, Any]:
     """What was run, for the JSON."""
     from ..job import as_dict
-    from ..provenance import mast_version
+    from ..pipeline.provenance import mast_version
 
     return {
         "mast": mast_version(),
@@ -271,12 +275,12 @@ def _record(request: Request, backbone: Backbone, settings: Settings, method: Ma
     }
 
 
-def _finish(request: Request, report: Report, outputs: dict[str, Path], figure: Any) -> None:
+def _finish(request: JobOptions, report: AnalysisReport, outputs: dict[str, Path], figure: Any) -> None:
     report.save(outputs, figure)
     _show(report, outputs, request.quiet)
 
 
-def _show(report: Report, outputs: dict[str, Path], quiet: bool) -> None:
+def _show(report: AnalysisReport, outputs: dict[str, Path], quiet: bool) -> None:
     from .tools import out
 
     table = Table(*report.header, box=None, title=report.title, title_justify="left")

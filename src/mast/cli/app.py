@@ -21,7 +21,7 @@ from rich.text import Text
 
 from ..job import OnStep
 from ..job import Progress as Step
-from ..provenance import mast_version
+from ..pipeline.provenance import mast_version
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -17,9 +17,9 @@ from .measuring import measurer
 from .tools import out
 
 if TYPE_CHECKING:
-    from ..bench.manifest import Manifest
-    from ..bench.report import BenchReport
-    from ..bench.sources import Source
+    from ..bench.data.manifest import Manifest
+    from ..bench.report.report import BenchReport
+    from ..regions.sources import ObjectSource
 
 LISTED = 10  # failures of a variant that are spelled out
 
@@ -66,8 +66,8 @@ def make_command(
     """N regions a photo (the N-1 largest objects and the background), disjoint N-tuples of styles, every
     tuple with every photo.
     """
-    from ..bench.make import make
-    from ..bench.sources import need_folder, pictures
+    from ..bench.data.make import make
+    from ..regions.sources import need_folder, pictures
 
     photos = pictures(need_folder(contents, "photos"))[:max_contents]
     paintings = pictures(need_folder(styles, "styles"), deep=True)
@@ -105,8 +105,8 @@ def _numbers(text: str) -> list[int]:
 
 def _source(
     annotations: Path | None, masks: Path | None, labels: Path | None, segments: Path | None, stems: list[str]
-) -> Source:
-    from ..bench.sources import CocoSource, LabelSource, MaskSource
+) -> ObjectSource:
+    from ..regions.sources import CocoSource, LabelSource, MaskSource
 
     if sum(given is not None for given in (annotations, masks, labels)) != 1:
         raise InputError("give one of --annotations COCO.json, --masks FOLDER, --labels FOLDER")
@@ -165,10 +165,10 @@ def report_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """The paper's tables: comparison, ablation, compositing, R-FID beside the other metrics."""
-    from ..bench.manifest import verify
-    from ..bench.publish import check_stem, save
-    from ..bench.report import build
-    from ..bench.results import read_runs
+    from ..bench.data.manifest import verify
+    from ..bench.report.publish import check_stem, save
+    from ..bench.report.report import build
+    from ..bench.report.results import read_runs
 
     made_from, runs = read_runs(folder, manifest, variant or ())
     target = check_stem(stem or folder / "report", overwrite or stem is None)
@@ -202,7 +202,7 @@ def report_command(
 
 
 def _show(report: BenchReport) -> None:
-    from ..bench.tables import terminal
+    from ..tables import terminal
 
     for table in report.tables:
         for piece in terminal(table, out.width):

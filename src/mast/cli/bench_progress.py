@@ -15,19 +15,19 @@ from .app import console, say
 from .tools import out
 
 if TYPE_CHECKING:
-    from ..bench.dispatch import Crew, Summary, Tell
-    from ..bench.manifest import Sample
-    from ..bench.runner import Outcome, Plan
-    from ..bench.tables import Table
+    from ..bench.data.manifest import BenchSample
+    from ..bench.run.dispatch import Crew, Summary, Tell
+    from ..bench.run.worker import BenchPlan, Outcome
+    from ..tables import Table
 
 EVERY = 30.0  # seconds between two lines where there is no terminal for a bar
 LISTED = 10  # failures that are spelled out
 
 
-def execute(plan: Plan, samples: list[Sample], crew: Crew, quiet: bool) -> Summary:
+def execute(plan: BenchPlan, samples: list[BenchSample], crew: Crew, quiet: bool) -> Summary:
     """The run, with a bar; says how to go on when it was stopped."""
-    from ..bench.dispatch import run
-    from ..bench.runner import DiskFull
+    from ..bench.run.dispatch import run
+    from ..bench.run.worker import DiskFull
 
     meter = Meter(len(samples) * len(plan.variants))
     again = "run the same command again to go on"
@@ -107,7 +107,7 @@ def progress(meter: Meter, quiet: bool) -> Iterator[Tell]:
         yield feed
 
 
-def conclude(plan: Plan, summary: Summary, quiet: bool) -> None:
+def conclude(plan: BenchPlan, summary: Summary, quiet: bool) -> None:
     """What was done, what failed and why, what others hold."""
     if not quiet:
         for note in summary.notes:
@@ -127,7 +127,7 @@ def conclude(plan: Plan, summary: Summary, quiet: bool) -> None:
             say(f"  and {len(summary.failed) - LISTED} more, see failed.jsonl")
 
 
-def as_object(plan: Plan, summary: Summary, seconds: float) -> dict[str, Any]:
+def as_object(plan: BenchPlan, summary: Summary, seconds: float) -> dict[str, Any]:
     """The same for a program."""
     kinds = {
         "made": ("made",),
@@ -153,7 +153,7 @@ def as_object(plan: Plan, summary: Summary, seconds: float) -> dict[str, Any]:
 
 def show(tables: Sequence[Table], notes: Sequence[str]) -> None:
     """Tables on stdout, notes beside them."""
-    from ..bench.tables import terminal
+    from ..tables import terminal
 
     for table in tables:
         for piece in terminal(table):

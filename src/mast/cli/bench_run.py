@@ -19,14 +19,14 @@ from .measuring import measurer
 from .requests import with_request
 
 if TYPE_CHECKING:
-    from ..bench.dispatch import Crew
-    from ..bench.manifest import Sample
-    from ..bench.runner import Plan
+    from ..bench.data.manifest import BenchSample
+    from ..bench.run.dispatch import Crew
+    from ..bench.run.worker import BenchPlan
     from ..bench.variants import Variant
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchOptions:
     """The options that `run` and `sweep` share; see `with_request`."""
 
     manifest: Annotated[
@@ -78,11 +78,11 @@ class Request:
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return given if self.cache else {**given, "cache": False}
 
-    def prepare(self, variants: list[Variant]) -> tuple[Plan, list[Sample], Crew]:
+    def prepare(self, variants: list[Variant]) -> tuple[BenchPlan, list[BenchSample], Crew]:
         """Every check that can be made before a model is loaded; then what to do, and who does it."""
-        from ..bench.manifest import read, verify
-        from ..bench.order import parse_shard, select
-        from ..bench.runner import Plan
+        from ..bench.data.manifest import read, verify
+        from ..bench.run.order import parse_shard, select
+        from ..bench.run.worker import BenchPlan
         from ..bench.variants import with_composites
 
         if self.preset is not None and self.preset not in PRESETS:
@@ -100,7 +100,7 @@ class Request:
             raise InputError(
                 f"{self.out}: cannot be a folder ({error.strerror}); give another --out"
             ) from error
-        plan = Plan(
+        plan = BenchPlan(
             manifest=found.path,
             out=self.out.resolve(),
             variants=tuple(chosen),
@@ -115,12 +115,12 @@ class Request:
         )
         return plan, samples, self._crew(plan)
 
-    def _crew(self, plan: Plan) -> Crew:
-        from ..bench.dispatch import InProcess
-        from ..bench.pool import Pool
+    def _crew(self, plan: BenchPlan) -> Crew:
+        from ..bench.run.dispatch import InProcess
+        from ..bench.run.pool import Pool
 
         if self.on == "ray":
-            from ..bench.on_ray import RayCrew
+            from ..bench.run.on_ray import RayCrew
 
             return RayCrew(plan, self.workers, self.ray_address)
         return InProcess(plan) if self.workers in (None, 1) else Pool(plan, self.workers or 1)
@@ -129,7 +129,7 @@ class Request:
 @bench_app.command("run")
 @with_request
 def run(
-    request: Request,
+    request: BenchOptions,
     method: Annotated[
         list[str], typer.Option("-m", "--method", help="METHOD, METHOD:OPTION=VALUE,... or NAME=METHOD:...")
     ] = [],  # noqa: B006
@@ -155,7 +155,7 @@ def run(
 @bench_app.command("sweep")
 @with_request
 def sweep(
-    request: Request,
+    request: BenchOptions,
     over: Annotated[
         list[str], typer.Option(help="lam=0.5,0.2,..., pi=..., r=..., tau=1,1.5,...,sts, or ablation.")
     ],
@@ -169,10 +169,10 @@ def sweep(
 ) -> None:
     """Runs a variant for every value, like `mast bench run`; then tables and plots, in the run folder."""
     from ..backbone.device import resolve_device
-    from ..bench.manifest import read
-    from ..bench.results import read_runs
-    from ..bench.scores import measure_all
-    from ..bench.sweep import parse_sweep, save, table, to_dict
+    from ..bench.data.manifest import read
+    from ..bench.report.results import read_runs
+    from ..bench.report.scores import measure_all
+    from ..bench.report.sweep import parse_sweep, save, table, to_dict
     from ..bench.variants import distinct, parse_variant
     from ..metrics import Options
 

@@ -11,11 +11,12 @@ import typer
 from PIL import Image
 from rich.markup import escape
 
-from ..comparison import comparison
-from ..images import atomic, check_output, describe, read_provenance, read_rgb, save_png
+from ..files import atomic, check_output
+from ..images import describe, read_provenance, read_rgb, save_png
 from ..job import InputError, Job, Settings
+from ..sheets import comparison
 from .app import app, progress, say
-from .jobs import Request
+from .jobs import JobOptions
 from .requests import with_request
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Entry:
+class Compared:
     """One picture of the sheet. made: it is there already, made the very way it would be made now."""
 
     name: str
@@ -47,7 +48,7 @@ class Entry:
 @app.command()
 @with_request
 def compare(
-    request: Request,
+    request: JobOptions,
     methods: Annotated[
         str | None, typer.Option(help="Names with commas between them; mast,styleid,zstar if none is given.")
     ] = None,
@@ -89,11 +90,11 @@ def compare(
             raise InputError(f"{path}: this is one of the inputs; choose another name for the sheet")
     request.check()
 
-    from ..pipeline import stylize
+    from ..pipeline.stylize import stylize
 
     backbone, settings = request.load()
     settings = settings.with_(**changes)
-    entries = [Entry(one.name, _method(one, backbone, request), paths[one.name]) for one in variants]
+    entries = [Compared(one.name, _method(one, backbone, request), paths[one.name]) for one in variants]
     _check(entries, job, backbone, settings, request.overwrite)
     for entry in entries:
         entry.seconds = before.get(entry.name, {}) if entry.made else {}
@@ -132,20 +133,22 @@ def _variants(names: str | None, others: list[str]) -> list[Variant]:
     return list(found.values())
 
 
-def _method(one: Variant, backbone: Backbone, request: Request) -> Method:
+def _method(one: Variant, backbone: Backbone, request: JobOptions) -> Method:
     from ..methods import METHODS, Mast
-    from ..pipeline import default_method
+    from ..pipeline.stylize import default_method
 
     shared = request.options if issubclass(METHODS[one.method], Mast) else {}
     return default_method(backbone, one.method, **{**shared, **one.options})
 
 
-def _check(entries: list[Entry], job: Job, backbone: Backbone, settings: Settings, overwrite: bool) -> None:
+def _check(
+    entries: list[Compared], job: Job, backbone: Backbone, settings: Settings, overwrite: bool
+) -> None:
     """Refuses, before the first run, what the last one would stumble over; finds what is there already."""
     from ..methods.feedforward.network import FeedForward
-    from ..parts import apart, check_parts
-    from ..prepare import read_masks
-    from ..provenance import of_model, of_networks, provenance
+    from ..pipeline.compose import apart, check_parts
+    from ..pipeline.provenance import of_model, of_networks, provenance
+    from ..regions.masks import read_masks
 
     photo = read_rgb(job.content, "photo")
     masks = read_masks(job, photo.size, [])
@@ -184,8 +187,8 @@ def _facts(record: dict[str, Any] | None) -> dict[str, Any] | None:
 # --------------------------------------------------------------------------------------- sheet and record
 
 
-def _draw(job: Job, entries: list[Entry], title: str, height: int) -> Image.Image:
-    from ..prepare import read_masks
+def _draw(job: Job, entries: list[Compared], title: str, height: int) -> Image.Image:
+    from ..regions.masks import read_masks
 
     photo = read_rgb(job.content, "photo")
     masks = read_masks(job, photo.size, []).numpy()
@@ -204,7 +207,7 @@ def _record(path: Path, overwrite: bool) -> dict[str, dict[str, float]]:
         return {}
 
 
-def _write(path: Path, sheet: Path, entries: list[Entry]) -> dict[str, Any]:
+def _write(path: Path, sheet: Path, entries: list[Compared]) -> dict[str, Any]:
     """The sheet's record, also while it is not yet drawn, so that seconds outlive a run that is stopped."""
     compared = [
         {"method": e.name, "picture": str(e.path), "seconds": e.seconds, "made_before": e.made}

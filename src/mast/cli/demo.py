@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..images import atomic, check_output, read_rgb
-from ..job import InputError, Job, Region, Settings
-from ..pictures import Cell, contact_row, sheet
+from ..examples import case_job, examples_folder, load_cases
+from ..files import atomic, check_output
+from ..images import read_rgb
+from ..job import InputError, Settings
+from ..sheets import Tile, contact_row, sheet
 from .app import app, console, progress, say
-
-
-def examples_folder() -> Path:
-    """Inside an installed package, or at the top of a checkout."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "examples", package.parents[1] / "examples"):
-        if (folder / "cases.json").exists():
-            return folder
-    raise InputError(f"{package / 'examples'}: the bundled examples are missing; install mast again")
-
-
-def load_cases(folder: Path) -> list[dict[str, Any]]:
-    return json.loads((folder / "cases.json").read_text())
-
-
-def case_job(case: dict[str, Any], folder: Path) -> Job:
-    return Job(
-        folder / case["content"],
-        tuple(
-            Region(folder / r["style"], folder / r["mask"] if r["mask"] else None, r.get("strength", 1.0))
-            for r in case["regions"]
-        ),
-    )
 
 
 @app.command()
@@ -71,8 +49,8 @@ def demo(
         check_output(out / f"{case['name']}.png", overwrite)
         check_output(out / f"{case['name']}.json", overwrite, (".json",))
     from ..backbone.load import load
-    from ..pipeline import default_settings, stylize
-    from ..prepare import read_masks
+    from ..pipeline.stylize import default_settings, stylize
+    from ..regions.masks import read_masks
 
     imported = time.perf_counter()
     backbone = load(model)
@@ -80,7 +58,7 @@ def demo(
     table = Table(
         "case", "import", "load", "prepare", "encode", "invert", "denoise", "decode", "total", box=None
     )
-    rows: list[list[Cell]] = []
+    rows: list[list[Tile]] = []
     if not quiet:
         how = f"{settings.steps} steps, {settings.inversion} inversion, {settings.size} px"
         say(f"model {escape(backbone.name)}, {how}, on {backbone.device}")

@@ -12,14 +12,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..images import check_output
+from ..files import check_output
 from ..job import InputError
 from .app import app, console, say
 from .tools import out
 from .weights import download_bar
 
 if TYPE_CHECKING:
-    from ..metrics import Collection, Report
+    from ..metrics import Collection, Evaluation
     from ..metrics.store import OnCount
 
 
@@ -139,7 +139,7 @@ def counting(quiet: bool) -> Iterator[OnCount]:
         yield feed
 
 
-def _table(report: Report) -> Table:
+def _table(report: Evaluation) -> Table:
     inception = report.networks["inception"].split()[0]
     lpips = f"LPIPS ({report.networks['lpips'].split()[0]})"
     regions = f"{report.n_regions} regions, {report.n_styles} styles"

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..images import atomic, check_output, read_rgb, save_png
+from ..files import atomic, check_output
+from ..images import read_rgb, save_png
 from ..job import InputError, Job, Result, Settings
 from .app import app, progress, say
-from .jobs import Request
+from .jobs import JobOptions
 from .requests import with_request
 
 if TYPE_CHECKING:
-    from ..analysis.figures import Plan, Run
+    from ..analysis.figures import FigurePlan, Panel
     from ..methods import Mast
 
 figure_app = typer.Typer(
@@ -38,7 +39,7 @@ def output(name: str) -> Any:
 @figure_app.command()
 @with_request
 def progressive(
-    request: Request,
+    request: JobOptions,
     height: Height = 256,
     pictures: Pictures = False,
     name: Annotated[Path, output("progressive.png")] = Path("progressive.png"),
@@ -52,7 +53,7 @@ def progressive(
 @figure_app.command()
 @with_request
 def backgrounds(
-    request: Request,
+    request: JobOptions,
     background: Annotated[
         list[str], typer.Option("-b", "--background", help="A style for what is left over; several times.")
     ] = [],  # noqa: B006
@@ -74,7 +75,7 @@ def backgrounds(
 @figure_app.command()
 @with_request
 def sizes(
-    request: Request,
+    request: JobOptions,
     aspects: Annotated[
         str, typer.Option(help="Crops of the photo, WIDTH:HEIGHT with commas.")
     ] = "1:1,4:3,9:16",
@@ -98,7 +99,7 @@ def sizes(
 @figure_app.command()
 @with_request
 def ablation(
-    request: Request,
+    request: JobOptions,
     height: Height = 256,
     pictures: Pictures = False,
     name: Annotated[Path, output("ablation.png")] = Path("ablation.png"),
@@ -112,7 +113,7 @@ def ablation(
 # ------------------------------------------------------------------------------------------------ shared
 
 
-def _one(request: Request) -> Job:
+def _one(request: JobOptions) -> Job:
     if len(request.jobs) != 1:
         raise InputError(f"this figure shows one photo; {len(request.jobs)} jobs were given, choose one")
     return request.jobs[0].job
@@ -126,11 +127,11 @@ def _lengths(text: str) -> list[int]:
 
 
 def _draw(
-    request: Request,
+    request: JobOptions,
     name: Path,
     height: int,
     pictures: bool,
-    make: Callable[[Mast, Settings], Plan],
+    make: Callable[[Mast, Settings], FigurePlan],
     others: list[str] | tuple[()] = (),
 ) -> None:
     """Plans the sheet, checks all that can be checked, runs it, and writes it."""
@@ -151,8 +152,8 @@ def _draw(
         check_output(path, request.overwrite)
 
     from ..analysis import figures
-    from ..pipeline import default_method, stylize
-    from ..prepare import prepare
+    from ..pipeline.prepare import prepare
+    from ..pipeline.stylize import default_method, stylize
 
     backbone, settings = request.load()
     method = default_method(backbone, "mast", **request.options)
@@ -161,7 +162,7 @@ def _draw(
     for run in plan.runs:
         prepare(run.job, backbone, run.settings)
 
-    def paint(index: int, run: Run) -> Result:
+    def paint(index: int, run: Panel) -> Result:
         if not request.quiet:
             say(f"[bold]{escape(run.caption)}[/] ({index + 1} of {count})")
         with progress(request.quiet) as bar:

@@ -29,7 +29,7 @@ class NamedJob(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Request:
+class JobOptions:
     """The options of every command that runs jobs; see `with_request`."""
 
     photo: Annotated[
@@ -78,7 +78,7 @@ class Request:
         return self._bundled() if self.examples is not None else self._samples()
 
     def _bundled(self) -> list[NamedJob]:
-        from .demo import case_job, examples_folder, load_cases
+        from ..examples import case_job, examples_folder, load_cases
 
         folder = examples_folder()
         cases = {case["name"]: case for case in load_cases(folder)}
@@ -95,7 +95,7 @@ class Request:
 
     def _samples(self) -> list[NamedJob]:
         from ..analysis.maps import spread
-        from ..bench.manifest import read
+        from ..bench.data.manifest import read
 
         assert self.manifest is not None
         samples = read(self.manifest).samples
@@ -128,7 +128,7 @@ class Request:
             raise InputError(f"preset {self.preset!r} is not known; choose one of {', '.join(PRESETS)}")
         Settings().with_(**self.changes)
         from ..methods import make
-        from ..prepare import read_masks
+        from ..regions.masks import read_masks
 
         make("mast", **self.options)
         for _, job in self.jobs:
@@ -141,8 +141,8 @@ class Request:
     def load(self) -> tuple[Backbone, Settings]:
         """The model and the settings; every job is fitted to them once, so that nothing is refused late."""
         from ..backbone.load import load
-        from ..pipeline import default_settings
-        from ..prepare import prepare
+        from ..pipeline.prepare import prepare
+        from ..pipeline.stylize import default_settings
 
         backbone = load(self.model, self.device)
         given = {k: v for k, v in self.changes.items() if v is not None}

@@ -11,8 +11,8 @@ from .evaluate import counting
 from .weights import download_bar
 
 if TYPE_CHECKING:
-    from ..bench.scores import Measure
-    from ..metrics import Collection, Networks, Options, Report
+    from ..bench.report.scores import Measure
+    from ..metrics import Collection, Evaluation, Networks, Options
 
 
 def measurer(options: Options, quiet: bool) -> Measure:
@@ -24,7 +24,7 @@ def measurer(options: Options, quiet: bool) -> Measure:
 
     loaded: Networks | None = None
 
-    def measure(what: str, found: Collection) -> Report:
+    def measure(what: str, found: Collection) -> Evaluation:
         nonlocal loaded
         if not quiet:
             say(f"[dim]measuring {escape(what)}: {len(found.samples)} results[/]")

@@ -10,7 +10,8 @@ import torch
 import typer
 from rich.markup import escape
 
-from ..images import check_output, read_provenance, read_rgb
+from ..files import check_output
+from ..images import read_provenance, read_rgb
 from ..job import InputError, Settings
 from .app import app, progress, say
 
@@ -31,8 +32,8 @@ def replay(
     from ..backbone.device import resolve_device
     from ..backbone.load import load
     from ..methods.feedforward.network import FeedForward
-    from ..pipeline import stylize
-    from ..provenance import job_from, method_from, same_pixels
+    from ..pipeline.provenance import job_from, method_from, same_pixels
+    from ..pipeline.stylize import stylize
 
     try:
         job, method = job_from(record, picture.parent), method_from(record)

@@ -14,15 +14,16 @@ from rich.markup import escape
 
 from ..backbone.device import resolve_device
 from ..bench.variants import parse_variant
-from ..images import atomic, check_output, describe, read_mask, read_rgb, save_png, split_colour
+from ..files import atomic, check_output
+from ..images import describe, read_mask, read_rgb, save_png, split_colour
 from ..job import PRESETS, InputError, Job, Result, Settings
 from ..job import Progress as Step
 from ..methods import Method, make
 from ..methods.feedforward.network import FeedForward
-from ..parts import apart, check_parts
-from ..pictures import contact_row, sheet
-from ..prepare import read_masks, without_masks
+from ..pipeline.compose import apart, check_parts
+from ..regions.masks import read_masks, without_masks
 from ..regions.specs import parse_map, parse_region, with_style_masks
+from ..sheets import contact_row, sheet
 from .app import app, progress, say
 
 
@@ -121,8 +122,8 @@ def stylize(
     outputs = _outputs(output, job, save_masks, contact_sheet, preview_every > 0, overwrite)
     chosen = _check_settings(preset, changes, given.method, options)
 
-    from ..pipeline import bytes_on, default_method, default_settings
-    from ..pipeline import stylize as run
+    from ..pipeline.stylize import bytes_on, default_method, default_settings
+    from ..pipeline.stylize import stylize as run
 
     imported = time.perf_counter()
     _check_pictures(job, chosen, Settings().with_(**changes))

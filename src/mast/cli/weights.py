@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from ..job import InputError
-from ..weights import OnBytes
+from ..weights.registry import OnBytes
 from .app import app, console, say
 from .tools import out, size_text
 
@@ -52,7 +52,7 @@ def download_bar(quiet: bool = False) -> Iterator[OnBytes]:
 @weights_app.command("list")
 def weights_list() -> None:
     """Every known weight: whether it is here, its size, licence and sources."""
-    from ..weights import KNOWN, local, weights_folder
+    from ..weights.registry import KNOWN, local, weights_folder
 
     table = Table("weight", "here", "size", "licence", "about", box=None)
     for weight in KNOWN:
@@ -77,7 +77,7 @@ def weights_fetch(
     quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
     """Gets weights into the cache folder and checks them; those that are there and whole are left alone."""
-    from ..weights import fetch, known
+    from ..weights.registry import fetch, known
 
     for name in names:
         known(name)
@@ -90,7 +90,7 @@ def weights_fetch(
 @weights_app.command("path")
 def weights_path(name: Annotated[str, typer.Argument(help="A name from `mast weights list`.")]) -> None:
     """Prints where a weight is."""
-    from ..weights import known, local, weights_folder
+    from ..weights.registry import known, local, weights_folder
 
     path = local(name)
     if path is None:

@@ -23,15 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..files import cache_folder
 from ..job import InputError
 
 DEFAULT_LIMIT = 6 << 30
-
-
-def cache_folder() -> Path:
-    """MAST_CACHE, or mast/ in the user's cache folder."""
-    root = os.environ.get("MAST_CACHE")
-    return Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mast"
 
 
 def cache_limit() -> int:
@@ -63,7 +58,7 @@ def content_key(image: Tensor, **dependencies: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     path: Path
     kind: str
     bytes: int
@@ -152,13 +147,13 @@ class Cache:
                 with suppress(OSError):
                     os.unlink(temporary)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """Everything kept, least recently used first."""
         found = []
         for path in self.folder.glob("*/*.safetensors"):
             with suppress(OSError):
                 stat = path.stat()
-                found.append(Entry(path, path.parent.name, stat.st_size, stat.st_mtime))
+                found.append(CacheEntry(path, path.parent.name, stat.st_size, stat.st_mtime))
         return sorted(found, key=lambda entry: entry.used)
 
     def prune(self, limit: int | None = None) -> int:

@@ -13,9 +13,9 @@ from torch import Tensor
 from ..backbone.backbone import Backbone
 from ..backbone.instrument import controlled
 from ..core.ddim import Schedule
-from .bank import Recorded, Recorder, Replayed, Source, Stored, bytes_needed
 from .cache import Cache, content_key
 from .inversion import Trajectory, invert, passes
+from .recording import FeatureSource, Recorded, Recorder, Replayed, Stored, bytes_needed
 
 FEATURE_SHARE = 8  # a picture's features are kept on disk when they take at most this part of the cache
 
@@ -37,7 +37,7 @@ class Library:
         self.backbone, self.schedule, self.refined, self.dtype = backbone, schedule, refined, dtype
         self.cache, self.in_memory = cache, in_memory
         self.trajectories: dict[str, Trajectory] = {}
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, FeatureSource] = {}
         self.hits = 0
         self.encoding = 0.0  # seconds
 
@@ -75,7 +75,7 @@ class Library:
 
     def look_up(
         self, image: Tensor, wants: frozenset[str], on_pass: Callable[[int], None]
-    ) -> tuple[Trajectory, Source | None]:
+    ) -> tuple[Trajectory, FeatureSource | None]:
         """The trajectory of an image (1, 3, h, w), and a source of the wanted features (None when nothing
         is wanted).
 
@@ -107,13 +107,13 @@ class Library:
         device = self.backbone.device
         return Trajectory(found["latents"].to(device), found.get("points", found["latents"]).to(device))
 
-    def _stored(self, wanted: str) -> Source | None:
+    def _stored(self, wanted: str) -> FeatureSource | None:
         path = self.cache.sound("features", wanted) if self.cache else None
         return Stored(path) if path else None
 
     def _invert(
         self, image: Tensor, key: str, wants: frozenset[str], on_pass: Callable[[int], None]
-    ) -> tuple[Trajectory, Source | None]:
+    ) -> tuple[Trajectory, FeatureSource | None]:
         began = time.perf_counter()
         clean = self.backbone.encode(image)
         self.encoding += time.perf_counter() - began

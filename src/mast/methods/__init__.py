@@ -9,8 +9,8 @@ from typing import Any
 from ..job import InputError
 from .cocodiff import CoCoDiff
 from .feedforward.adaattn import AnyToAny
-from .feedforward.adain import Adain, GlobalAdain
-from .feedforward.bpc import Bpc
+from .feedforward.adain import AdaIN, GlobalAdaIN
+from .feedforward.bpc import BPC
 from .feedforward.stylemixer import StyleMixer
 from .mast import Mast, SharedAttention
 from .method import Method, Reference, Scene
@@ -28,22 +28,22 @@ METHODS: dict[str, type[Method]] = {
         ZStar,
         CoCoDiff,
         StyleGallery,
-        Adain,
-        GlobalAdain,
+        AdaIN,
+        GlobalAdaIN,
         AnyToAny,
         StyleMixer,
-        Bpc,
+        BPC,
         Reconstruct,
     )
 }
 
 __all__ = [
+    "BPC",
     "METHODS",
-    "Adain",
+    "AdaIN",
     "AnyToAny",
-    "Bpc",
     "CoCoDiff",
-    "GlobalAdain",
+    "GlobalAdaIN",
     "Mast",
     "Method",
     "Reconstruct",

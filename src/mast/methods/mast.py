@@ -14,7 +14,7 @@ from ..backbone.sites import Site
 from ..core import ddi, lama, sts
 from ..core.adain import regional_adain
 from ..core.attention import Joint, Partition, TauRule, joint_attention
-from ..features.bank import CONTENT, STYLE, SiteFeatures
+from ..features.recording import CONTENT, STYLE, SiteFeatures
 from ..job import InputError
 from .method import Method, Scene, unit_interval
 

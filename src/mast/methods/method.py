@@ -19,8 +19,8 @@ from ..backbone.backbone import Backbone
 from ..backbone.instrument import controlled
 from ..backbone.sites import Site
 from ..core import ddim
-from ..features.bank import SiteFeatures, Source, at_site
 from ..features.inversion import Trajectory
+from ..features.recording import FeatureSource, SiteFeatures, at_site
 from ..job import InputError
 
 
@@ -32,7 +32,7 @@ class Reference:
     """
 
     trajectory: Trajectory
-    source: Source | None = None
+    source: FeatureSource | None = None
     keep: Mapping[tuple[int, int], Tensor] = field(default_factory=dict)
     weight: Tensor | None = None
     latent: tuple[int, int] = (0, 0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..backbone.sites import Site
 from ..core import ddim
 from ..core.adain import adain
-from ..features.bank import STYLE
+from ..features.recording import STYLE
 from ..job import InputError
 from .method import Method, Reference, Scene, unit_interval
 

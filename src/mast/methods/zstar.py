@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..backbone.sites import Site
-from ..features.bank import STYLE
+from ..features.recording import STYLE
 from ..job import InputError
 from .method import Method, Scene, unit_interval
 from .styleid import only_style

@@ -6,25 +6,25 @@ report = evaluate(from_results(Path("results")))
 """
 
 from .artfid import artfid, artfid_of_files
-from .evaluate import Networks, Options, Report, evaluate, load_networks
+from .evaluate import Evaluation, Networks, Options, evaluate, load_networks
 from .fid import Statistics, fid, frechet_from_moments, statistics
-from .inception import Encoder, load_inception
+from .inception import InceptionEncoder, load_inception
 from .lpips import Lpips, load_lpips
 from .rfid import RegionFid, RegionPair, region_fid, region_pairs, region_weights
-from .samples import Collection, Sample, from_folders, from_results
+from .samples import Collection, EvaluatedPicture, from_folders, from_results
 from .structure import Cfsd, load_cfsd, ssim
 
 __all__ = [
     "Cfsd",
     "Collection",
-    "Encoder",
+    "EvaluatedPicture",
+    "Evaluation",
+    "InceptionEncoder",
     "Lpips",
     "Networks",
     "Options",
     "RegionFid",
     "RegionPair",
-    "Report",
-    "Sample",
     "Statistics",
     "artfid",
     "artfid_of_files",

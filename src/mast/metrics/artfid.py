@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..job import InputError
 from .fid import Statistics, fid
-from .inception import DIMENSIONS, Encoder
+from .inception import DIMENSIONS, InceptionEncoder
 from .lpips import Lpips
-from .samples import Sample
+from .samples import EvaluatedPicture
 from .store import Store
 
 
@@ -26,7 +26,7 @@ def artfid_of_files(
     results: Sequence[Path],
     photos: Sequence[Path],
     styles: Sequence[Path],
-    encoder: Encoder,
+    encoder: InceptionEncoder,
     lpips: Lpips,
     store: Store | None = None,
 ) -> dict[str, float]:
@@ -44,7 +44,7 @@ def artfid_of_files(
             statistics.append(Statistics(DIMENSIONS))
             for path in paths:
                 statistics[-1].add(files.map(encoder, path).mean(0))
-        pairs = [Sample(f"{i}", *both) for i, both in enumerate(zip(results, photos, strict=True))]
+        pairs = [EvaluatedPicture(f"{i}", *both) for i, both in enumerate(zip(results, photos, strict=True))]
         values = files.distances(
             f"lpips {lpips.net} {lpips.fingerprint}",
             lpips.of_levels,

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from ..features.cache import Cache
-from ..images import atomic
+from ..files import atomic
 from ..job import InputError, Region
-from ..weights import OnBytes
+from ..weights.registry import OnBytes
 from .artfid import artfid
 from .fid import Statistics, fid
-from .inception import DIMENSIONS, NAMES, Encoder, load_inception
+from .inception import DIMENSIONS, NAMES, InceptionEncoder, load_inception
 from .lpips import load_lpips
 from .rfid import REPEATS, RegionPair, region_fid, region_pairs
-from .samples import Collection, Sample
+from .samples import Collection, EvaluatedPicture
 from .store import Distance, OnCount, Store
 from .structure import load_cfsd, ssim
 
@@ -60,7 +60,7 @@ class Options:
 
 
 @dataclass
-class Report:
+class Evaluation:
     """The numbers. A metric that could not be computed is None, and a note says why."""
 
     n: int
@@ -101,7 +101,7 @@ class Report:
 class Networks:
     """What measures: the Inception, and the distances between a result and its photo, by name."""
 
-    encoder: Encoder
+    encoder: InceptionEncoder
     distances: dict[str, Distance]
 
 
@@ -116,7 +116,7 @@ def evaluate(
     on_count: OnCount | None = None,
     on_bytes: OnBytes | None = None,
     networks: Networks | None = None,
-) -> Report:
+) -> Evaluation:
     """FID, LPIPS, ArtFID, R-FID, M-FID and SSIM (and CFSD) of a collection.
 
     FID's reference counts a style once for every region it is assigned to, so that it is the mixture of
@@ -139,7 +139,7 @@ def evaluate(
         samples = _sound(found.samples, problems, options.skip_bad)
         styles = [path for path in found.styles if str(path) not in problems]
         pairs, skipped = _pairs(store, encoder, samples, weights)
-        report = Report(
+        report = Evaluation(
             n=len(samples),
             n_regions=len(pairs),
             n_styles=len({store.hash(_style(r)) for s in samples for r in s.regions}) or len(styles),
@@ -201,7 +201,9 @@ def _distances(options: Options, on_bytes: OnBytes | None) -> dict[str, Distance
     return distances
 
 
-def _weights(store: Store, encoder: Encoder, samples: list[Sample], notes: list[str]) -> dict[str, Tensor]:
+def _weights(
+    store: Store, encoder: InceptionEncoder, samples: list[EvaluatedPicture], notes: list[str]
+) -> dict[str, Tensor]:
     """Each sample's regions on the feature grid, by name; masks that cannot be used become problems."""
     weights = {}
     for sample in samples:
@@ -213,7 +215,9 @@ def _weights(store: Store, encoder: Encoder, samples: list[Sample], notes: list[
     return weights
 
 
-def _sound(samples: list[Sample], problems: dict[str, str], skip_bad: bool) -> list[Sample]:
+def _sound(
+    samples: list[EvaluatedPicture], problems: dict[str, str], skip_bad: bool
+) -> list[EvaluatedPicture]:
     """The samples none of whose files is a problem; an error that lists the problems unless they may be left
     out.
     """
@@ -236,7 +240,7 @@ def _sound(samples: list[Sample], problems: dict[str, str], skip_bad: bool) -> l
 
 
 def _pairs(
-    store: Store, encoder: Encoder, samples: list[Sample], weights: dict[str, Tensor]
+    store: Store, encoder: InceptionEncoder, samples: list[EvaluatedPicture], weights: dict[str, Tensor]
 ) -> tuple[list[RegionPair], int]:
     """All (result, region) pairs in order, and the number of regions without a cell."""
     pairs: list[RegionPair] = []
@@ -252,7 +256,11 @@ def _pairs(
 
 
 def _fid(
-    store: Store, encoder: Encoder, samples: list[Sample], styles: list[Path], notes: list[str]
+    store: Store,
+    encoder: InceptionEncoder,
+    samples: list[EvaluatedPicture],
+    styles: list[Path],
+    notes: list[str],
 ) -> float | None:
     """FID of the results to their styles, or to the set of styles where none is assigned."""
     results, wanted = Statistics(DIMENSIONS), Statistics(DIMENSIONS)

@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..images import sha256
+from ..files import sha256
 from ..job import InputError
-from ..weights import OnBytes, locate
-from .checkpoints import is_script, read_script, read_state
+from ..weights.checkpoints import is_script, read_checkpoint, read_script
+from ..weights.registry import OnBytes, locate
 
 DIMENSIONS = 2048
 NAMES = ("fid", "pytorch-fid", "artfid")
@@ -193,7 +193,7 @@ def _from_script(state: dict[str, Tensor], names: list[str]) -> dict[str, Tensor
     }
 
 
-class Encoder:
+class InceptionEncoder:
     """An Inception and how it wants its pictures; its weights are read when the first picture comes.
 
     `fingerprint` names the weights in caches and reports; `grid` is (rows, columns) of the map of a picture.
@@ -207,7 +207,9 @@ class Encoder:
     @cached_property
     def network(self) -> Inception:
         network = Inception(self.name == "artfid")
-        network.load(read_script(self.path) if is_script(self.path) else read_state(self.path), self.path)
+        network.load(
+            read_script(self.path) if is_script(self.path) else read_checkpoint(self.path), self.path
+        )
         network.eval().requires_grad_(False).to(self.device)
         return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -252,9 +254,9 @@ def load_inception(
     weights: str | os.PathLike[str] | None = None,
     device: str | torch.device = "cpu",
     on_bytes: OnBytes | None = None,
-) -> Encoder:
+) -> InceptionEncoder:
     """The encoder of that name; `weights` is a path, else they are found or fetched (see mast.weights)."""
     if name not in NAMES:
         raise InputError(f"no Inception is called {name!r}; choose one of {', '.join(NAMES)}")
     path = locate("art-inception" if name == "artfid" else "fid-inception", weights, on_bytes)
-    return Encoder(name, path, device)
+    return InceptionEncoder(name, path, device)

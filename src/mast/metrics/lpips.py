@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..images import sha256
+from ..files import sha256
 from ..job import InputError
-from ..weights import OnBytes, locate
-from .checkpoints import read_arrays
+from ..weights.checkpoints import read_arrays
+from ..weights.registry import OnBytes, locate
 
 NETS = ("alex", "vgg")
 # The metric's own normalisation of images in [-1, 1]: ImageNet's mean and deviation.

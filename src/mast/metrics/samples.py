@@ -13,14 +13,14 @@ from torch import Tensor
 from ..core.masks import separate
 from ..images import read_mask, read_provenance
 from ..job import InputError, Region
-from ..prepare import match_size, region_name
-from ..provenance import job_from
+from ..pipeline.provenance import job_from
+from ..regions.masks import match_size, region_name
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
 
 
 @dataclass(frozen=True)
-class Sample:
+class EvaluatedPicture:
     """One result. `regions` is empty when its styles are not known."""
 
     name: str
@@ -35,7 +35,7 @@ class Collection:
     was passed over.
     """
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[EvaluatedPicture] = field(default_factory=list)
     styles: list[Path] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def from_results(folder: Path) -> Collection:
             found.problems[str(path)] = str(error)
             continue
         name = str(path.relative_to(folder).with_suffix(""))
-        found.samples.append(Sample(name, path, Path(str(job.content)), job.regions))
+        found.samples.append(EvaluatedPicture(name, path, Path(str(job.content)), job.regions))
     have = {path.with_suffix("") for path in pictures}
     for path in sorted(folder.rglob("*.json")):
         if path.with_suffix("") not in have and _is_record(_json(path)):
@@ -141,7 +141,7 @@ def from_folders(
         except InputError as error:
             found.problems[str(result)] = str(error)
             continue
-        found.samples.append(Sample(result.stem, result, photos[result.stem], regions))
+        found.samples.append(EvaluatedPicture(result.stem, result, photos[result.stem], regions))
     return found
 
 
@@ -171,7 +171,7 @@ def _pictures(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES and path.is_file())
 
 
-def read_regions(sample: Sample, size: tuple[int, int], notes: list[str]) -> Tensor:
+def read_regions(sample: EvaluatedPicture, size: tuple[int, int], notes: list[str]) -> Tensor:
     """(N, H, W) at (W, H): the sample's masks, freed of overlap, the left-over region filled in; they may be
     empty.
     """

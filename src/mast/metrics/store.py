@@ -16,11 +16,12 @@ from PIL import Image
 from torch import Tensor
 
 from ..features.cache import Cache
-from ..images import describe, read_rgb, sha256, split_colour
+from ..files import sha256
+from ..images import describe, read_rgb, split_colour
 from ..job import InputError, Region
-from .inception import Encoder
+from .inception import InceptionEncoder
 from .rfid import region_weights
-from .samples import Sample, read_regions
+from .samples import EvaluatedPicture, read_regions
 
 KIND = "metrics"
 OnCount: TypeAlias = Callable[[str, int, int], None]  # stage, done, total
@@ -63,7 +64,7 @@ class Store:
 
     # ---------------------------------------------------------------------------------------- feature maps
 
-    def extract(self, encoder: Encoder, paths: Sequence[Path], on_count: OnCount) -> None:
+    def extract(self, encoder: InceptionEncoder, paths: Sequence[Path], on_count: OnCount) -> None:
         """Computes, in batches, the maps that are missing. Files that cannot be read go to `problems`."""
         paths = list(dict.fromkeys(paths))
         waiting: list[tuple[str, Tensor]] = []
@@ -81,7 +82,7 @@ class Store:
                 waiting = []
             on_count("features", i + 1, len(paths))
 
-    def map(self, encoder: Encoder, path: Path | str) -> Tensor:
+    def map(self, encoder: InceptionEncoder, path: Path | str) -> Tensor:
         """(cells, 2048) of a picture; made again when the cache has dropped it meanwhile."""
         key = self._map_key(encoder, path)
         if key in self._held:
@@ -94,12 +95,12 @@ class Store:
             self._held.popitem(last=False)
         return features
 
-    def _map_key(self, encoder: Encoder, path: Path | str) -> str:
+    def _map_key(self, encoder: InceptionEncoder, path: Path | str) -> str:
         return _key("map", encoder.name, encoder.fingerprint, encoder.size, self.hash(path))
 
     # ---------------------------------------------------------------------------------------- regions
 
-    def weights(self, sample: Sample, grid: tuple[int, int], notes: list[str]) -> Tensor:
+    def weights(self, sample: EvaluatedPicture, grid: tuple[int, int], notes: list[str]) -> Tensor:
         """(regions, cells): the sample's masks on the feature grid."""
         with Image.open(sample.content) as photo:
             size = photo.size[::-1] if photo.getexif().get(0x0112, 1) >= 5 else photo.size
@@ -122,13 +123,18 @@ class Store:
     # ---------------------------------------------------------------------------------------- distances
 
     def distances(
-        self, name: str, distance: Distance, samples: Sequence[Sample], size: int | None, on_count: OnCount
+        self,
+        name: str,
+        distance: Distance,
+        samples: Sequence[EvaluatedPicture],
+        size: int | None,
+        on_count: OnCount,
     ) -> dict[str, float]:
         """Each result's distance from its photo, by sample name; `name` says what measures it, with which
         weights.
         """
         values: dict[str, float] = {}
-        waiting: list[tuple[Sample, str, Tensor, Tensor]] = []
+        waiting: list[tuple[EvaluatedPicture, str, Tensor, Tensor]] = []
 
         def flush() -> None:
             if waiting:
@@ -156,7 +162,7 @@ class Store:
         return values
 
 
-def read_pair(sample: Sample, size: int | None = None) -> tuple[Tensor, Tensor]:
+def read_pair(sample: EvaluatedPicture, size: int | None = None) -> tuple[Tensor, Tensor]:
     """Result and photo (3, h, w) in [0, 1], at the result's size or with the longer side `size`."""
     result, photo = read_rgb(sample.stylized, "result"), read_rgb(sample.content, "photo")
     if abs((result.width / result.height) / (photo.width / photo.height) - 1) > 0.05:

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..images import sha256
+from ..files import sha256
 from ..job import InputError
-from ..weights import OnBytes, locate
-from .checkpoints import read_arrays, read_state
+from ..weights.checkpoints import read_arrays, read_checkpoint
+from ..weights.registry import OnBytes, locate
 from .lpips import read_layers
 
 NETS = ("vgg16", "vgg19")
@@ -75,7 +75,7 @@ def load_cfsd(
     path = locate("lpips-vgg" if net == "vgg16" else "vgg19", weights, on_bytes)
     if net == "vgg16":
         return Cfsd(net, read_layers(read_arrays(path), "vgg", 5, path), path, device)
-    state = read_state(path)
+    state = read_checkpoint(path)
     try:
         layers = [(state[f"features.{i}.weight"], state[f"features.{i}.bias"]) for i in (0, 2, 5, 7, 10)]
     except KeyError as error:

@@ -25,10 +25,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...job import InputError
+from ...weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
 from .attention import attended_statistics, covered, large_enough, normalise, tokens, touched
-from .network import FeedForward, find_checkpoint, load_checked, read_checkpoint
+from .network import FeedForward
 from .vgg import CHANNELS, Vgg, load_vgg
-from .vgg import Decoder as Mirror
+from .vgg import VGGDecoder as Mirror
 
 MAX_SAMPLE = 64 * 64  # keys looked at in relu3_1; the deeper layers take 256 x 256, which is all of them
 SEED = 6666  # of the choice among more keys than that, as in the authors' test script
@@ -117,7 +118,7 @@ class Transformer(nn.Module):
         return merged
 
 
-class Decoder(nn.Module):
+class AdaAttNDecoder(nn.Module):
     """AdaIN's decoder, joined by what relu3_1 became once it has that grid."""
 
     def __init__(self) -> None:
@@ -170,7 +171,7 @@ class AnyToAny(FeedForward):
         loaded = {
             "adaattn_3": self._part(third, "latest_net_adaattn_3.pth", "AdaAttN's layer for relu3_1"),
             "transformer": self._part(Transformer(), "latest_net_transformer.pth", "AdaAttN's transformer"),
-            "decoder": self._part(Decoder(), "latest_net_decoder.pth", "AdaAttN's decoder"),
+            "decoder": self._part(AdaAttNDecoder(), "latest_net_decoder.pth", "AdaAttN's decoder"),
         }
         # The encoder is AdaIN's: the authors' copy, or else the one that mast itself can fetch.
         own = self.weights is not None and any((Path(self.weights) / file).is_file() for file in VGG_FILES)

@@ -54,7 +54,7 @@ def transfer(
 
 
 @dataclass(frozen=True)
-class GlobalAdain(FeedForward):
+class GlobalAdaIN(FeedForward):
     """One style for the whole photo. alpha: strength, 0 only decodes the photo's own features.
 
     weights: the folder of vgg_normalised.pth and decoder.pth, else where `mast weights fetch` puts them.
@@ -108,7 +108,7 @@ class GlobalAdain(FeedForward):
 
 
 @dataclass(frozen=True)
-class Adain(GlobalAdain):
+class AdaIN(GlobalAdaIN):
     """Every region in its own style (the paper's spatial control, Sec. 7.4): features are mixed by the masks,
     and decoded once, so that no compositor is needed. What no mask covers keeps its own features.
 

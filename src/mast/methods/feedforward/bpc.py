@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .network import FeedForward, find_checkpoint, load_checked, read_checkpoint
+from ...weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
+from .network import FeedForward
 from .vgg import CHANNELS, MIRRORED, STAGES, refuse_tiny
 
 PAGE = "https://github.com/davidmhart/StyleTransferMasked"
@@ -63,7 +64,7 @@ class _Stack(nn.Module):
         return convolution(reflected(x), padded), grown(padded)
 
 
-class Encoder(_Stack):
+class BPCEncoder(_Stack):
     """VGG-19 to relu4_1; the mask grows by a cell at every convolution and is pooled as the features are."""
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class Encoder(_Stack):
         return x, mask
 
 
-class Decoder(_Stack):
+class BPCDecoder(_Stack):
     """AdaIN's decoder of relu4_1, its convolutions partial. Each size starts from the region's own mask
     again, for a mask that is enlarged with the features would have steps.
     """
@@ -162,7 +163,7 @@ class Matrix(nn.Module):
 
 
 @dataclass(frozen=True)
-class Bpc(FeedForward):
+class BPC(FeedForward):
     """weights: the folder of vgg_r41.pth, dec_r41.pth and r41.pth, or one of them; else mast's own."""
 
     weights: str | None = None
@@ -186,7 +187,7 @@ class Bpc(FeedForward):
             part: find_checkpoint(self.weights, (file,), f"BPC's {part}", way_out)
             for part, file in FILES.items()
         }
-        networks = {"encoder": Encoder(), "decoder": Decoder(), "matrix": Matrix()}
+        networks = {"encoder": BPCEncoder(), "decoder": BPCDecoder(), "matrix": Matrix()}
         return {
             part: load_checked(network, read_checkpoint(paths[part]), paths[part], f"BPC's {part}")
             for part, network in networks.items()

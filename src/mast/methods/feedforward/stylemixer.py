@@ -27,9 +27,10 @@ from torch import Tensor, nn
 
 from ...core.masks import area_resample
 from ...job import InputError
+from ...weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
 from .attention import attended_mean, covered, large_enough, normalise, tokens
-from .network import FeedForward, find_checkpoint, load_checked, read_checkpoint
-from .vgg import LAYERS, Decoder, Vgg
+from .network import FeedForward
+from .vgg import LAYERS, Vgg, VGGDecoder
 
 FILE = "iter_80000.pth.tar"
 WHAT = "StyleMixer's network"
@@ -135,7 +136,7 @@ class Mixer(nn.Module):
         self.non_local = PatchAttention()
         self.feature_pyramid = Pyramid()
         self.amplifier = nn.ParameterDict({"scale": torch.full((1,), 2.0)})  # only their training uses it
-        self.decoder = Decoder()
+        self.decoder = VGGDecoder()
 
     def encode(self, picture: Tensor) -> Maps:
         """(1, 3, h, w) in [0, 1] -> relu4_1 and the pyramid."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from ...job import InputError
-from .network import find_checkpoint, load_checked, read_checkpoint
+from ...weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
 
 CHANNELS = {"relu1_1": 64, "relu2_1": 128, "relu3_1": 256, "relu4_1": 512, "relu5_1": 512}
 STAGES = ((64, 64), (128, 128), (256,) * 4, (512,) * 4, (512,) * 4)  # convolutions between two poolings
@@ -64,7 +64,7 @@ def refuse_tiny(picture: Tensor, cell: int) -> None:
         )
 
 
-class Decoder(nn.Sequential):
+class VGGDecoder(nn.Sequential):
     """AdaIN's way back from relu4_1: features (b, 512, h, w) -> picture (b, 3, 8h, 8w), about [0, 1]."""
 
     def __init__(self) -> None:
@@ -93,10 +93,10 @@ def load_vgg(given: str | os.PathLike[str] | None = None) -> Vgg:
     return network.eval()
 
 
-def load_decoder(given: str | os.PathLike[str] | None = None) -> Decoder:
+def load_decoder(given: str | os.PathLike[str] | None = None) -> VGGDecoder:
     """The authors' decoder: from a folder, or from where `mast weights` puts it."""
     what = "AdaIN's decoder"
     path = find_checkpoint(given, ("decoder.pth",), what, "run `mast weights fetch adain-decoder`")
-    network = Decoder()
+    network = VGGDecoder()
     load_checked(network, read_checkpoint(path), path, what)
     return network.eval()

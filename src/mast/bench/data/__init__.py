@@ -1,0 +1,1 @@
+"""The data set: which photos, styles and masks belong together."""

@@ -1,0 +1,1 @@
+"""What the pictures are worth: scores, tables, sweeps, plots."""

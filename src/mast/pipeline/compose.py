@@ -1,0 +1,89 @@
+"""One picture per region, joined into one: what is done for methods that know a single style (App. A.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image, ImageFilter
+from torch import Tensor
+
+from ..images import read_rgb, to_array
+from ..job import InputError, Job, Result, Settings
+from ..methods import Method
+from ..methods.compositing import composite, opencv, partition
+from ..regions.masks import read_masks
+
+FEATHER = 3.0  # pixels over which an exact surrounding meets a repainted region, per 512 of the photo
+
+
+def apart(method: Method) -> bool:
+    """Whether a method paints its regions one by one."""
+    return method.family != "regional-multi"
+
+
+def check_parts(masks: Tensor, settings: Settings) -> None:
+    """Refuses masks (N, H, W) that could not be joined, and a compositor that is not there, before any
+    work.
+    """
+    if settings.composite == "poisson":
+        opencv()
+    partition(_with_rest(masks.numpy()) if settings.keep_unassigned == "exact" else masks.numpy())
+
+
+def _with_rest(masks: np.ndarray) -> np.ndarray:
+    """What no region covers first, so that regions are put onto it; then the regions."""
+    return np.concatenate([(1 - masks.sum(0, keepdims=True)).clip(0, 1), masks])
+
+
+def join(
+    parts: Sequence[Image.Image], photo: Image.Image, masks: Tensor, job: Job, settings: Settings
+) -> Image.Image:
+    """The parts, all of the photo's size, as one picture. A region's strength is how much of its part is
+    seen over the photo.
+    """
+    pictures = [
+        part if region.strength == 1 else Image.blend(photo, part, region.strength)
+        for part, region in zip(parts, job.regions, strict=True)
+    ]
+    arrays, weights = [np.asarray(picture) for picture in pictures], masks.numpy()
+    if settings.keep_unassigned == "exact":
+        arrays, weights = [np.asarray(photo), *arrays], _with_rest(weights)
+    joined = Image.fromarray(composite(arrays, weights, settings.composite))
+    return kept(joined, photo, masks, settings)
+
+
+def at_photo_size(picture: Tensor, inner: tuple[int, int], photo: Image.Image) -> Image.Image:
+    """What a network gives, (1, 3, h, w) in [-1, 1], without its padding and as large as the photo."""
+    image = Image.fromarray(to_array(picture)[: inner[1], : inner[0]])
+    return image if image.size == photo.size else image.resize(photo.size, Image.Resampling.LANCZOS)
+
+
+def kept(picture: Image.Image, photo: Image.Image, masks: Tensor, settings: Settings) -> Image.Image:
+    """The picture with the photo's own pixels outside all regions, where the settings ask for them."""
+    if settings.keep_unassigned != "exact":
+        return picture
+    return Image.composite(picture, photo, _repainted(masks))
+
+
+def _repainted(masks: Tensor) -> Image.Image:
+    """How much of each pixel the regions repaint, 0 outside all of them, rising over a few pixels inside."""
+    cover = (masks.sum(0).clamp(0, 1) * 255).round().byte().numpy()
+    radius = FEATHER * max(cover.shape) / 512
+    soft = np.asarray(Image.fromarray(cover).filter(ImageFilter.GaussianBlur(radius)), np.float32)
+    return Image.fromarray(np.minimum(np.clip(2 * soft - 255, 0, 255).round().astype(np.uint8), cover))
+
+
+def recomposite(result: Result, job: Job, strategy: str) -> Result:
+    """The same parts joined another way, without another run."""
+    if not result.parts:
+        raise InputError(
+            f"{result.provenance['method']['name']} paints all regions at once; there is nothing to composite"
+        )
+    settings = Settings(**{**result.provenance["settings"], "composite": strategy})
+    photo = read_rgb(job.content, "photo")
+    masks = read_masks(job, photo.size, [])
+    check_parts(masks, settings)
+    record = {**result.provenance, "settings": {**result.provenance["settings"], "composite": strategy}}
+    return replace(result, image=join(result.parts, photo, masks, job, settings), provenance=record)

@@ -1,0 +1,228 @@
+"""Where a photo's objects come from: COCO annotations, a folder of masks, or a folder of label maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from ..images import read_mask, read_rgb
+from ..job import InputError
+from .coco import read_coco
+from .masks import ASPECT_TOLERANCE, match_size
+from .partition import SMALLEST_SHARE, Found, Tiling, apart, filled, layered, ranked
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
+WHOLE = 0.95  # a mask that covers this share of its photo is the photo's background
+
+
+@dataclass
+class Objects:
+    """The objects of one photo, and how they are divided. `free` marks the pixels that nothing annotates."""
+
+    found: list[Found]
+    divide: Callable[[Sequence[Found], int], Tiling | None]
+    free: np.ndarray | None = None
+    segments: np.ndarray | None = None
+
+    def partition(self, n: int) -> Tiling | None:
+        """N regions that tile the photo, or None where the objects do not suffice."""
+        made = self.divide(self.found, n)
+        if made is None or self.free is None or self.segments is None:
+            return made
+        made = filled(made, self.free, self.segments)
+        left = int((made.regions == n - 1).sum())
+        return made if left >= SMALLEST_SHARE * made.regions.size else None
+
+    def large(self) -> int:
+        return len(ranked(self.found))
+
+
+class ObjectSource(Protocol):
+    """Gives the objects of a photo by its path and (w, h); InputError says why it cannot."""
+
+    kind: str
+    unannotated: str
+    notes: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Path, ...]: ...
+
+    def objects(self, content: Path, size: tuple[int, int]) -> Objects: ...
+
+
+@dataclass
+class CocoSource:
+    """COCO's objects. A crowd is a group and no object: it is never chosen, and its area is background.
+
+    segments: a folder of label maps NAME.png, one for each photo, from any segmenter; they decide which
+    region the unannotated pixels belong to (the paper uses FastSAM's). Without them those are background.
+    """
+
+    annotations: Path
+    segments: Path | None = None
+    kind = "coco"
+    notes: tuple[str, ...] = (
+        "objects are ranked by the pixel area of their mask; where chosen ones overlap, the smaller wins",
+        "crowd annotations are groups, not objects: they are never chosen and their area is background",
+    )
+
+    def __post_init__(self) -> None:
+        if self.segments is not None:
+            need_folder(self.segments, "segments")
+        self._photos = read_coco(self.annotations)
+        self.unannotated = "background" if self.segments is None else "segments"
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        return (self.annotations, *([self.segments] if self.segments is not None else []))
+
+    def objects(self, content: Path, size: tuple[int, int]) -> Objects:
+        photos = self._photos.get(content.name, [])
+        if len(photos) != 1:
+            raise InputError(
+                f"{content}: {self.annotations} "
+                + ("has no photo of this name" if not photos else f"has {len(photos)} photos of this name")
+            )
+        photo = photos[0]
+        if photo.size != size:
+            raise InputError(
+                f"{content}: {size[0]}x{size[1]}, but annotated at {photo.size[0]}x{photo.size[1]}; use the "
+                "photo as COCO publishes it"
+            )
+        found, annotated = [], np.zeros((size[1], size[0]), bool)
+        for annotation in sorted(photo.annotations, key=lambda a: a.id):
+            try:
+                mask = annotation.mask(size)
+            except InputError as error:
+                raise InputError(f"{content}: {error}") from error
+            annotated |= mask
+            if not annotation.crowd:
+                found.append(Found(annotation.name, mask))
+        segments = None if self.segments is None else read_labels(self.segments, content, size)
+        return Objects(found, layered, ~annotated, segments)
+
+
+@dataclass
+class MaskSource:
+    """Binary masks NAME-REGION.png of the photo NAME; a pixel is in from half white on.
+
+    One called `background`, or one that covers nearly the whole photo, is the background and no object.
+    """
+
+    folder: Path
+    stems: Sequence[str]
+    kind = "masks"
+    unannotated = "background"
+    notes: tuple[str, ...] = (
+        "of masks that overlap, alternatives to each other, the set that covers most is taken; the rest is "
+        "background",
+    )
+    _of: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        need_folder(self.folder, "masks")
+        longest_first = sorted(self.stems, key=len, reverse=True)  # cat-two-eye.png is cat-two's, not cat's
+        for path in pictures(self.folder):
+            owner = next((stem for stem in longest_first if path.stem.startswith(f"{stem}-")), None)
+            if owner is not None:
+                self._of.setdefault(owner, []).append((path.stem[len(owner) + 1 :], path))
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        return (self.folder,)
+
+    def objects(self, content: Path, size: tuple[int, int]) -> Objects:
+        masks = self._of.get(content.stem, [])
+        if not masks:
+            raise InputError(f"{content}: no mask {content.stem}-REGION.png in {self.folder}")
+        found = []
+        for name, path in masks:
+            mask = match_size(read_mask(path), size, str(path), "the photo") >= 0.5
+            if name.lower() != "background" and mask.mean() < WHOLE:
+                found.append(Found(name, mask))
+        return Objects(found, apart)
+
+
+@dataclass
+class LabelSource:
+    """Label maps NAME.png, a number or a colour for each region (as BSDS has them); 0 and black are no
+    object.
+    """
+
+    folder: Path
+    kind = "labels"
+    unannotated = "background"
+    notes: tuple[str, ...] = ("label 0 (black) is background and never an object",)
+
+    def __post_init__(self) -> None:
+        need_folder(self.folder, "label maps")
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        return (self.folder,)
+
+    def objects(self, content: Path, size: tuple[int, int]) -> Objects:
+        labels = read_labels(self.folder, content, size)
+        values, counts = np.unique(labels, return_counts=True)
+        least = SMALLEST_SHARE * labels.size  # a map with soft edges has thousands of tiny labels
+        found = [
+            Found(f"label-{value}", labels == value)
+            for value, count in zip(values, counts, strict=True)
+            if value and count >= least
+        ]
+        return Objects(found, layered)
+
+
+def read_labels(folder: Path, content: Path, size: tuple[int, int]) -> np.ndarray:
+    """int (h, w) at (w, h) of the photo: the numbers of a grey or palette map; colours are counted from 1 in
+    the order of their values, black being 0.
+    """
+    path = folder / f"{content.stem}.png"
+    if not path.is_file():
+        raise InputError(f"{content}: no label map {path.name} in {folder}")
+    read_rgb(path, "label map")  # refuses whatever cannot be read, in words
+    with Image.open(path) as opened:
+        raw = np.asarray(opened.convert("RGB") if opened.mode in ("RGB", "RGBA") else opened)
+    if raw.ndim == 3 and raw.shape[2] == 3:
+        wide = raw.astype(np.int64)
+        code = wide[..., 0] << 16 | wide[..., 1] << 8 | wide[..., 2]
+        values, inverse = np.unique(code, return_inverse=True)
+        labels = inverse.reshape(code.shape) + (values[0] != 0)
+    elif raw.ndim == 2 and raw.dtype.kind in "uib":
+        labels = raw.astype(np.int64)
+    else:
+        raise InputError(f"{path}: not a label map; save it as a grey, palette or RGB PNG")
+    height, width = labels.shape
+    if (width, height) == size:
+        return labels
+    if abs((width / height) / (size[0] / size[1]) - 1) > ASPECT_TOLERANCE:
+        raise InputError(f"{path}: {width}x{height} has another shape than {content} ({size[0]}x{size[1]})")
+    rows = ((np.arange(size[1]) + 0.5) * height / size[1]).astype(int)
+    columns = ((np.arange(size[0]) + 0.5) * width / size[0]).astype(int)
+    return labels[rows][:, columns]
+
+
+def need_folder(folder: Path, what: str) -> Path:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give the folder of the {what}")
+    return folder
+
+
+def pictures(folder: Path, deep: bool = False) -> list[Path]:
+    """The picture files of a folder (and those below it), hidden ones left out, in the order of their names
+    on every file system.
+    """
+    found = folder.rglob("*") if deep else folder.iterdir()
+    kept = [
+        path
+        for path in found
+        if path.suffix.lower() in PICTURES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    ]
+    return sorted(kept, key=lambda path: path.relative_to(folder).as_posix())

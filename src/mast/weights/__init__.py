@@ -1,0 +1,1 @@
+"""Weights that mast does not carry with it: what they are, getting them, and reading them safely."""
