@@ -11,7 +11,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from PIL import Image
-from tiny import SCHEDULER, halves, make_unet, picture, write_tokenizer
+
+from tests.tiny import SCHEDULER, halves, make_unet, picture, write_tokenizer
 
 settings.register_profile(
     "mast",

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from random_networks import write_inception, write_lpips
-from tiny import halves, picture
 
 from mast.bench.data.manifest import BenchRegion, BenchSample, File, Header, Manifest, read, write
 from mast.bench.run.dispatch import Crew, InProcess, Summary, run
@@ -16,6 +14,8 @@ from mast.bench.run.order import select
 from mast.bench.run.worker import BenchPlan, Outcome
 from mast.bench.variants import parse_variant
 from mast.files import sha256
+from tests.random_networks import write_inception, write_lpips
+from tests.tiny import halves, picture
 
 
 def make_bench(folder: Path, contents: int = 2, tuples: int = 2, spoiled: tuple[str, ...] = ()) -> Path:

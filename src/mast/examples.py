@@ -11,7 +11,7 @@ from .job import InputError, Job, Region
 
 def examples_folder() -> Path:
     """Inside an installed package, or at the top of a checkout."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parent
     for folder in (package / "examples", package.parents[1] / "examples"):
         if (folder / "cases.json").exists():
             return folder

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import halves, picture
 
 from mast.analysis import allocation
 from mast.analysis.allocation import Allocation, decompose, interior, jensen_shannon, total_variation
@@ -20,6 +19,7 @@ from mast.core.attention import dense_logits, logits
 from mast.job import InputError, Job, Region, Settings
 from mast.methods import Mast, SharedAttention
 from mast.pipeline.stylize import stylize
+from tests.tiny import halves, picture
 
 SETTINGS = Settings(steps=3, size=64, cache=False)
 weights = st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda values: sum(values) > 1e-3)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tiny import halves, picture
 
 from mast.analysis import figures
 from mast.analysis.maps import Maps, spread, table
 from mast.analysis.observe import observe
 from mast.job import InputError, Job, Region, Result, Settings
 from mast.methods import Mast, SharedAttention
+from tests.tiny import halves, picture
 
 SETTINGS = Settings(steps=3, size=64, cache=False)
 

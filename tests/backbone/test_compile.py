@@ -1,10 +1,10 @@
 """torch.compile on the blocks no control reaches; dynamo's own backend, as a C++ compiler takes minutes."""
 
 import torch
-from tiny import run
 
 import mast
 from mast import Mast
+from tests.tiny import run
 
 
 def test_a_compiled_model_paints_the_same_picture_and_says_so(tiny_sd_folder, tiny_backbone, job):

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
-from ldm_format import to_ldm
 from safetensors.torch import save_file
 
 import mast
 from mast import InputError
+from tests.backbone.ldm_format import to_ldm
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from diffusers import UNet2DConditionModel, UNet2DModel
-from tiny import make_unet
 
 from mast import InputError
 from mast.backbone.sites import sites_for
+from tests.tiny import make_unet
 
 NAMES = [
     (f"up_blocks.{b}.attentions.{i}.transformer_blocks.0.attn1", f"up_blocks.{b}.resnets.{i}")

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tiny import picture
 
 from mast.bench.data.make import make
 from mast.bench.data.manifest import Manifest, read, verify
 from mast.job import InputError
 from mast.regions.partition import SMALLEST_SHARE, Found, Tiling, apart, filled, layered
 from mast.regions.sources import CocoSource, LabelSource, MaskSource, pictures
+from tests.tiny import picture
 
 W, H = 64, 48
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_bench import make_bench, pictures_of, plan_for, run_all
+
+from tests.small_bench import make_bench, pictures_of, plan_for, run_all
 
 ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'mast[cluster]')")
 pytestmark = pytest.mark.slow

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
-from tiny import picture
 
 from mast.bench.data.make import make
 from mast.bench.data.manifest import Manifest
@@ -29,6 +28,7 @@ from mast.metrics import Collection, Evaluation, Options, evaluate
 from mast.regions.sources import LabelSource, pictures
 from mast.tables import Cell, Group, Row, Table, latex, markdown, terminal
 from tests.metrics.conftest import random_inception, random_lpips  # noqa: F401  (fixtures)
+from tests.tiny import picture
 
 # Table 1 of the paper: ArtFID, FID, LPIPS, R-FID for N = 2..5.
 PAPER = {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from small_bench import make_bench, pictures_of, plan_for, run_all
 
 from mast.bench.run.worker import BenchPlan
+from tests.small_bench import make_bench, pictures_of, plan_for, run_all
 
 MAIN = "import torch; torch.set_num_threads(1); import mast.cli; mast.cli.main()"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_bench import make_bench, pictures_of, plan_for, run_all
 
 from mast.bench.data.manifest import BenchRegion, BenchSample, File, read
 from mast.bench.run import records
@@ -20,6 +19,7 @@ from mast.bench.run.pool import Pool
 from mast.bench.run.worker import DiskFull, Worker
 from mast.bench.variants import ablation, distinct, groups, parse_variant
 from mast.job import InputError
+from tests.small_bench import make_bench, pictures_of, plan_for, run_all
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 
@@ -236,7 +236,7 @@ def test_another_run_in_the_same_folder_is_refused(
     if "model" in change:
         import shutil
 
-        from tiny import make_unet
+        from tests.tiny import make_unet
 
         model = Path(shutil.copytree(tiny_sd_folder, tmp_path / "model"))
         make_unet(seed=7).save_pretrained(model / "unet")

@@ -13,7 +13,8 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from tiny import SCHEDULER, halves, make_unet, picture
+
+from tests.tiny import SCHEDULER, halves, make_unet, picture
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damaged import BAD_KINDS, write_bad
 from PIL import Image
-from tiny import picture
+
+from tests.damaged import BAD_KINDS, write_bad
+from tests.tiny import picture
 
 
 def save_mask(name: str, mask: np.ndarray) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tiny import picture
 
 from mast.bench.data.manifest import read
 from tests.metrics.conftest import random_inception, random_lpips  # noqa: F401  (fixtures)
+from tests.tiny import picture
 
 W, H = 64, 64
 Refused = Callable[..., str]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_bench import make_bench, random_metrics
+
+from tests.small_bench import make_bench, random_metrics
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

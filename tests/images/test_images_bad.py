@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damaged import BAD_KINDS, encoded, noise, write_bad
 from PIL import Image
 
 from mast.images import read_mask, read_rgb
 from mast.job import InputError
+from tests.damaged import BAD_KINDS, encoded, noise, write_bad
 
 
 @pytest.mark.parametrize("read", [read_rgb, read_mask])

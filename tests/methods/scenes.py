@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tiny import picture, run
-
 from mast import Backbone, Job, Method, Region
 from mast.methods import Scene
+from tests.tiny import picture, run
 
 SEEN = frozenset({"query", "key", "value"})
 

@@ -5,8 +5,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scenes import scene_of, whole
-from tiny import picture, run
 
 from mast import InputError, Job, Region
 from mast.backbone.taps import block_features
@@ -14,6 +12,8 @@ from mast.methods import CoCoDiff, StyleID, correspondence
 from mast.methods.cocodiff import Partners, feature_block, matched_step
 from mast.methods.correspondence import best_matches, nearest_step, same_place
 from mast.methods.method import Reference
+from tests.methods.scenes import scene_of, whole
+from tests.tiny import picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

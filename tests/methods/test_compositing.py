@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from partitions import farthest, inside, needs_opencv, noise, tiles
 
 from mast.job import InputError
 from mast.methods.compositing import (
@@ -28,6 +27,7 @@ from mast.methods.compositing import (
     radius,
     reconstruct,
 )
+from tests.methods.partitions import farthest, inside, needs_opencv, noise, tiles
 
 EVERY = [
     pytest.param(strategy, marks=needs_opencv if strategy == "poisson" else ()) for strategy in STRATEGIES

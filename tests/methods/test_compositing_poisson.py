@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from partitions import farthest, inside, noise, smooth, tiles
 
 from mast.methods.compositing import MARGIN, composite
+from tests.methods.partitions import farthest, inside, noise, smooth, tiles
 
 cv2 = pytest.importorskip("cv2")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from pytest import fixture, mark, raises
-from random_networks import awake, rand
 
 from mast.job import InputError
 from mast.methods import make
 from mast.methods.feedforward.adaattn import AdaAttN, AdaAttNDecoder, AnyToAny, Transformer, keys
 from mast.methods.feedforward.attention import covered
 from mast.methods.feedforward.vgg import Vgg
+from tests.random_networks import awake, rand
 
 NAN = float("nan")
 CPU = torch.device("cpu")

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from random_networks import rand
 
 from mast.job import InputError
 from mast.methods import METHODS, make
 from mast.methods.feedforward.adain import AdaIN, GlobalAdaIN, on_cells, statistics, transfer
 from mast.methods.feedforward.vgg import Vgg, VGGDecoder
 from mast.weights.registry import known
+from tests.random_networks import rand
 
 CPU = torch.device("cpu")
 NAN = float("nan")

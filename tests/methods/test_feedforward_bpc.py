@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_networks import rand
 
 from mast.job import InputError
 from mast.methods import METHODS, make
@@ -23,6 +22,7 @@ from mast.methods.feedforward.bpc import (
     grown,
     reflected,
 )
+from tests.random_networks import rand
 
 CPU = torch.device("cpu")
 CONVOLUTIONS = (  # of vgg_r41.pth and dec_r41.pth: name, channels out and in, kernel

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import fixture, mark, raises
-from random_networks import awake, rand
 
 from mast.job import InputError
 from mast.methods import make
 from mast.methods.feedforward.stylemixer import Mixer, PatchAttention, StyleMixer, choose, cluster
+from tests.random_networks import awake, rand
 
 NAN = float("nan")
 CPU = torch.device("cpu")

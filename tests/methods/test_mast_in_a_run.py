@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from tiny import halves, picture, run
 
 from mast import Job, Mast, Reconstruct, Region, SharedAttention
 from mast.core import ddi
 from mast.core.attention import Partition, dense_attention, dense_logits
 from mast.methods.method import Method
+from tests.tiny import halves, picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

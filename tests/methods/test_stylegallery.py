@@ -4,12 +4,12 @@ import random
 
 import pytest
 import torch
-from scenes import scene_of, whole
-from tiny import picture, run
 
 from mast import InputError, Job, Region
 from mast.methods import StyleGallery, matching, semantics
 from mast.methods.matching import cluster, k_means, matched, overlap, silhouette
+from tests.methods.scenes import scene_of, whole
+from tests.tiny import picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 T = 500

@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from scenes import scene_of, whole
-from tiny import picture, run
 
 from mast import InputError, Job, Mast, Region
 from mast.core import ddim
 from mast.core.adain import adain
 from mast.core.attention import Partition, dense_attention
 from mast.methods import StyleID, make
+from tests.methods.scenes import scene_of, whole
+from tests.tiny import picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scenes import scene_of, whole
-from tiny import picture, run
 
 from mast import InputError, Job, Reconstruct, Region
 from mast.core import ddim
 from mast.methods import ZStar
+from tests.methods.scenes import scene_of, whole
+from tests.tiny import picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

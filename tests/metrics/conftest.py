@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from random_networks import write_inception, write_lpips
+
+from tests.random_networks import write_inception, write_lpips
 
 # Every test has its own cache (see ../conftest.py); big downloads go to the cache of whoever runs the tests.
 SHARED = os.environ.get("MAST_CACHE")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny import halves, picture
 from typer.testing import CliRunner
 
 from mast.cli.app import app
 from mast.job import InputError
 from mast.metrics import Options, artfid_of_files, evaluate, from_folders, load_inception, load_lpips
 from mast.metrics.store import Store
+from tests.tiny import halves, picture
 
 
 @pytest.fixture(scope="module")

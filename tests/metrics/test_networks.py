@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import picture
 
 from mast.job import InputError
 from mast.metrics.inception import InceptionEncoder, load_inception, resize_like_tensorflow
 from mast.metrics.lpips import load_lpips
 from mast.metrics.store import to_levels
 from mast.metrics.structure import load_cfsd
+from tests.tiny import picture
 
 
 def levels(seed: int, width: int = 299, height: int = 299) -> torch.Tensor:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny import picture
 
 from mast.job import InputError, Region
 from mast.metrics.samples import EvaluatedPicture, from_folders, from_results, read_regions
+from tests.tiny import picture
 
 
 @pytest.fixture

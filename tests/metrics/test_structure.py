@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny import picture
 
 from mast.job import InputError
 from mast.metrics import structure
 from mast.metrics.structure import Cfsd, ssim
+from tests.tiny import picture
 
 
 def pixels(seed: int, width: int = 48, height: int = 40) -> torch.Tensor:

@@ -7,11 +7,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from tiny import halves, picture, run
 
 import mast
 from mast import Job, Mast, Reconstruct, Region, Settings
 from mast.features.cache import Cache
+from tests.tiny import halves, picture, run
 
 
 def test_two_runs_without_a_cache_are_equal(tiny_backbone, job):

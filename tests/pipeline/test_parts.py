@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny import halves, picture
 from torch import nn
 
 from mast import InputError, Job, Mast, Region, Settings, stylize
@@ -16,6 +15,7 @@ from mast.methods.together import sample_together, worth_it
 from mast.pipeline.compose import check_parts, recomposite
 from mast.pipeline.prepare import prepare
 from mast.pipeline.stylize import _invert
+from tests.tiny import halves, picture
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 LEFT, RIGHT = halves(64, 64)

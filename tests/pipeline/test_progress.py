@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from tiny import picture, run
 
 import mast
 from mast import Cancelled, Job, Region, Settings
+from tests.tiny import picture, run
 
 
 def check(progress, steps):

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import run
 
 from mast import InputError, Job, Mast, Region, Settings, stylize
 from mast.files import sha256
 from mast.images import read_provenance
 from mast.pipeline.provenance import job_from, method_from, same_pixels
+from tests.tiny import run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from tiny import halves, picture, run
 
 from mast import InputError, Job, Mast, Region, Settings
 from mast.pipeline.prepare import prepare
+from tests.tiny import halves, picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
 
