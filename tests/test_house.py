@@ -2,13 +2,13 @@
 
 import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tomllib
 
-SOURCE = Path(__file__).parent.parent / "src" / "mast"
+from tests.import_graph import SOURCE, cycles, graph, imports
+
 FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = [
     {"job"},
@@ -37,39 +37,6 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-
-
-def walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it only runs when some function is called; without what type checkers read."""
-    for child in ast.iter_child_nodes(node):
-        if type_checking(child):
-            continue
-        yield child, inside
-        yield from walk(
-            child, inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        )
-
-
-def imports(path: Path, top_level_only: bool = False) -> Iterator[tuple[str, int]]:
-    """Absolute dotted names of all that a file imports, and the line."""
-    package = ["mast", *path.relative_to(SOURCE).with_suffix("").parts]
-    for node, inside in walk(ast.parse(path.read_text())):
-        if inside and top_level_only:
-            continue
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level] if node.level else []
-            for alias in node.names:
-                yield (
-                    ".".join([*base, *(node.module.split(".") if node.module else []), alias.name]),
-                    node.lineno,
-                )
-
-
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_imports_go_one_way(path):
     own = part_of(path)
@@ -83,6 +50,20 @@ def test_imports_go_one_way(path):
         if (name_of(path), parts[1]) in EXCEPTIONS:
             continue
         assert FLOOR[parts[1]] <= FLOOR[own], f"{name_of(path)}:{line} imports {name}, which stands above it"
+
+
+def test_no_file_needs_itself_to_be_imported():
+    """Not even inside one floor; an import inside a function is made when all files are there."""
+    assert cycles(graph(top_level_only=True)) == []
+
+
+def test_no_two_public_classes_have_one_name():
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name_of(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "core"], ids=name_of)

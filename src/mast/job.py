@@ -8,21 +8,25 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
     from torch import Tensor
 
-ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray"
+ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray | Tensor | bytes | BinaryIO"
 
 
 class InputError(ValueError):
     """Something the user gave cannot be used. The message names it, says what is wrong, and shows a way
     out.
     """
+
+
+class NotFinite(RuntimeError):
+    """A model computed NaN or infinity. The message names the model, the timestep and what to try."""
 
 
 class Cancelled(Exception):
@@ -129,6 +133,7 @@ class Result:
     """The picture, how it was made, and what it cost.
 
     parts: of a method that knows one style only, its picture for each region, before they were joined.
+    inputs: the pictures and masks that were read (pipeline.inputs.JobInputs).
     """
 
     image: Image.Image
@@ -136,13 +141,12 @@ class Result:
     seconds: dict[str, float]
     notes: list[str] = field(default_factory=list)
     parts: tuple[Image.Image, ...] = ()
+    inputs: Any = field(default=None, repr=False)
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Writes the picture with its provenance inside, and a JSON sidecar beside it."""
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False, metadata: bool = True) -> None:
+        """Writes the picture, as the suffix says, with its provenance inside and as JSON beside it (unless
+        metadata is False).
+        """
         from .images import save_result
 
-        save_result(self, path, overwrite=overwrite)
-
-
-def as_dict(settings: Settings) -> dict[str, Any]:
-    return asdict(settings)
+        save_result(self, path, overwrite, metadata)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mast import Backbone, Job, Method, Region
-from mast.methods import Scene
+from mast import Backbone, Job, Region
+from mast.methods import DiffusionMethod, Scene
 from tests.tiny import picture, run
 
 SEEN = frozenset({"query", "key", "value"})
 
 
 @dataclass(frozen=True)
-class Grab(Method):
+class Grab(DiffusionMethod):
     """Keeps the scene it is given and paints nothing."""
 
     name = "grab"

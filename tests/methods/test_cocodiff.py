@@ -123,7 +123,7 @@ def test_every_step_is_reported_and_any_of_them_can_end_the_run(tiny_backbone, q
     found = run(whole(), tiny_backbone, method, steps=6)
     reports = [report for report in found.progress if report.stage == "denoise"]
     assert [report.done for report in reports] == list(range(1, reports[0].total + 1))
-    assert reports[0].total == method.moves(tiny_backbone.schedule(6)) > 5
+    assert reports[0].total == method.reported_steps(tiny_backbone.schedule(6)) > 5
     scene = scene_of(whole(), tiny_backbone, steps=6)
 
     def cancel(step, latent, x0):

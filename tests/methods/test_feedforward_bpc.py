@@ -102,7 +102,7 @@ def test_a_soft_mask_dims_what_it_half_covers():
 
 def test_without_a_mask_encoder_and_decoder_are_adains(method):
     """Same layers under other names: an independent build of both."""
-    encoder, decoder = vgg.Vgg(), vgg.Decoder()
+    encoder, decoder = vgg.Vgg(), vgg.VGGDecoder()
     for plain, masked in ((encoder, method.network("encoder")), (decoder, method.network("decoder"))):
         ours = sorted(masked.named_children(), key=lambda named: int(named[0].removeprefix("conv")))
         theirs = [module for module in plain if isinstance(module, torch.nn.Conv2d)]

@@ -9,7 +9,7 @@ import torch
 from mast import Job, Mast, Reconstruct, Region, SharedAttention
 from mast.core import ddi
 from mast.core.attention import Partition, dense_attention, dense_logits
-from mast.methods.method import Method
+from mast.methods.method import DiffusionMethod
 from tests.tiny import halves, picture, run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
@@ -122,7 +122,7 @@ def test_detail_is_injected_in_every_residual_block_of_every_step(tiny_backbone,
 
 
 @dataclass(frozen=True)
-class OwnKeys(Method):
+class OwnKeys(DiffusionMethod):
     """A method of another kind: nothing recorded of the content, the stream's own keys and values in use."""
 
     name = "own"
@@ -138,7 +138,7 @@ class OwnKeys(Method):
 
 
 @dataclass(frozen=True)
-class OwnLoop(Method):
+class OwnLoop(DiffusionMethod):
     """A method that does not sample at all."""
 
     name = "loop"

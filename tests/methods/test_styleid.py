@@ -133,7 +133,9 @@ def test_the_authors_schedule_leaves_out_the_first_step_and_goes_on_to_timestep_
     scene = scene_of(whole(), tiny_backbone, steps=4)
     method, reports = StyleID(quirks=True), []
     result = method.sample(scene, lambda *report: reports.append(report))
-    assert [step for step, *_ in reports] == [2, 1, 0] and len(reports) == method.moves(scene.schedule)
+    assert [step for step, *_ in reports] == [2, 1, 0] and len(reports) == method.reported_steps(
+        scene.schedule
+    )
     (_, before, _), (_, last, x0) = reports[-2:]
     alpha, end = scene.schedule.alphas[0], float(ddim.cumulative_alphas(tiny_backbone.scheduler.config)[0])
     noise = (before - alpha**0.5 * x0) / (1 - alpha) ** 0.5

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def test_a_record_holds_everything(tiny_backbone, full_job, pictures):
     assert record["torch"] == torch.__version__ and record["mast"]
     assert (record["device"], record["dtype"], record["prediction_type"]) == ("cpu", "float32", "epsilon")
     assert record["method"] == {"name": "mast", **METHOD.options()}
-    assert record["settings"] == asdict(Settings(**SETTINGS))
+    assert record["settings"] == {**SETTINGS, "feature_dtype": "float16"}
     assert record["content"] == {"path": str(pictures["photo"]), "sha256": sha256(pictures["photo"])}
     first, second = record["regions"]
     assert first["strength"] == 0.7 and first["coverage"] == 0.5

@@ -16,13 +16,19 @@ def statistics(latent: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Te
     """
     if weight is None:
         return latent.mean((2, 3), keepdim=True), latent.std((2, 3), keepdim=True) + EPSILON
-    total = weight.sum()
-    mean = (latent * weight).sum((2, 3), keepdim=True) / total
-    # Reliability weights: with weights of 0 and 1 this is the ordinary unbiased variance of the chosen
-    # cells.
-    unbiased = total - weight.pow(2).sum() / total
-    variance = ((latent - mean).pow(2) * weight).sum((2, 3), keepdim=True) / unbiased.clamp_min(EPSILON)
+    mean, variance = weighted_moments(latent, weight)
     return mean, variance.sqrt() + EPSILON
+
+
+def weighted_moments(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and unbiased variance per channel, each (b, c, 1, 1), of features (b, c, h, w) under a weight
+    (h, w).
+    """
+    total = weight.sum().clamp_min(EPSILON)
+    mean = (features * weight).sum((2, 3), keepdim=True) / total
+    # Reliability weights: with weights of 0 and 1 this is the ordinary unbiased variance of the chosen cells.
+    unbiased = (total - weight.pow(2).sum() / total).clamp_min(EPSILON)
+    return mean, ((features - mean).pow(2) * weight).sum((2, 3), keepdim=True) / unbiased
 
 
 def adain(content: Tensor, style: Tensor, style_weight: Tensor | None = None) -> Tensor:

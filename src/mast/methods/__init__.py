@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +12,7 @@ from .feedforward.adain import AdaIN, GlobalAdaIN
 from .feedforward.bpc import BPC
 from .feedforward.stylemixer import StyleMixer
 from .mast import Mast, SharedAttention
-from .method import Method, Reference, Scene
+from .method import DiffusionMethod, Method, Reference, Scene, option_names, paints_one_style
 from .reconstruct import Reconstruct
 from .stylegallery import StyleGallery
 from .styleid import StyleID
@@ -43,6 +42,7 @@ __all__ = [
     "AdaIN",
     "AnyToAny",
     "CoCoDiff",
+    "DiffusionMethod",
     "GlobalAdaIN",
     "Mast",
     "Method",
@@ -55,6 +55,8 @@ __all__ = [
     "StyleMixer",
     "ZStar",
     "make",
+    "option_names",
+    "paints_one_style",
 ]
 
 
@@ -67,8 +69,7 @@ def make(name: str, **options: Any) -> Method:
             f"{', '.join(METHODS)})"
         )
     given = {option: value for option, value in options.items() if value is not None}
-    # A field that begins with _ is a method's own business.
-    known = {f.name for f in fields(METHODS[name]) if not f.name.startswith("_")}  # type: ignore[arg-type]
+    known = option_names(METHODS[name])
     for option in given:
         if option not in known:
             raise InputError(

@@ -72,7 +72,7 @@ class CoCoDiff(StyleID):
         unit_interval("threshold", self.threshold)
         unit_interval("fine_threshold", self.fine_threshold)
 
-    def moves(self, schedule: Schedule) -> int:
+    def reported_steps(self, schedule: Schedule) -> int:
         """How often `sample` reports a step: the reversed run counts as well."""
         first = len(schedule) - 2 if self.quirks else len(schedule) - 1
         return len(schedule) - 1 + max(1, first - matched_step(schedule))

@@ -16,11 +16,11 @@ from ..core.adain import regional_adain
 from ..core.attention import Joint, Partition, TauRule, joint_attention
 from ..features.recording import CONTENT, STYLE, SiteFeatures
 from ..job import InputError
-from .method import Method, Scene, unit_interval
+from .method import DiffusionMethod, Scene, unit_interval
 
 
 @dataclass(frozen=True)
-class Mast(Method):
+class Mast(DiffusionMethod):
     """lam: lambda, how much of the content's query is blended in (Eq. 3). pi: pi*, the style mass of a full
     mask (Eq. 4).
 

@@ -21,13 +21,13 @@ from torch import Tensor
 
 from ..backbone.taps import block_features
 from ..core.masks import area_resample
+from .clustering import k_means
 from .cocodiff import feature_block
 from .method import Reference, Scene
 from .semantics import semantic_features
 
 LOOKS = 15  # timesteps whose features are averaged
 COMPONENTS = 60
-RESTARTS, ROUNDS = 4, 64  # of k-means
 SAMPLE = 2048  # cells that the silhouette looks at
 SMALLEST = 0.01  # a cluster with a smaller share of the picture goes to its neighbours
 DIFFUSION, SEMANTIC, PLACE = 0.25, 1.0, 0.125
@@ -174,26 +174,6 @@ def principal(points: Tensor, components: int = COMPONENTS) -> Tensor:
     points = (points - points.mean(0)) / (points.std(0) + 1e-6)
     _, directions = torch.linalg.eigh((points.T @ points).double() / len(points))
     return points @ directions.flip(1)[:, :components].float()
-
-
-def k_means(points: Tensor, count: int) -> Tensor:
-    """Labels (n,): the tightest of a few runs from seeded starts."""
-    generator = torch.Generator().manual_seed(0)
-    best, labels = math.inf, torch.zeros(len(points), dtype=torch.long)
-    for _ in range(RESTARTS):
-        centres = points[torch.randperm(len(points), generator=generator)[:count]]
-        for _ in range(ROUNDS):
-            distance, found = torch.cdist(points, centres).min(1)
-            sums = torch.zeros_like(centres).index_add_(0, found, points)
-            sizes = torch.bincount(found, minlength=count).unsqueeze(1)
-            moved = torch.where(sizes > 0, sums / sizes.clamp_min(1), centres)
-            still, centres = torch.equal(moved, centres), moved
-            if still:
-                break
-        spread = float(distance.pow(2).sum())
-        if spread < best:
-            best, labels = spread, found
-    return torch.unique(labels, return_inverse=True)[1]
 
 
 def silhouette(points: Tensor, labels: Tensor) -> float:

@@ -1,8 +1,8 @@
-"""What a method is: what it needs recorded, how it starts, what a site returns, and, if need be, its own
-way to sample.
+"""What a method is. Two kinds paint: a diffusion method controls a frozen U-Net while it denoises, a
+feed-forward one (feedforward/network.py) brings networks of its own. `Method` is what both are.
 
-Most methods only say `start`, `attend` and `residual`; the loop is theirs for free. One that optimises a
-latent, or pulls it somewhere after each step, overrides `sample` or `after_step`.
+Most diffusion methods only say `start`, `attend` and `residual`; the loop is theirs for free. One that
+optimises a latent, or pulls it somewhere after each step, overrides `sample` or `after_step`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Reference:
 
 @dataclass
 class Scene:
-    """All that a method sees while it samples. `turn` sets the clock; the rest never changes.
+    """All that a method sees while it samples. `set_step` sets the clock; the rest never changes.
 
     masks: by grid, the regions' masks (N, h, w), strength included; the latent's own grid is one of them.
     """
@@ -55,13 +55,13 @@ class Scene:
     _content: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     _styles: Sequence[Mapping[str, Tensor]] = field(default_factory=list, repr=False)
 
-    def turn(self, step: int, beside: Scene | None = None) -> None:
-        """Moves the clock to a timestep and fetches its features; the photo's from a scene `beside` this one,
-        where there is one.
+    def set_step(self, step: int, same_photo: Scene | None = None) -> None:
+        """Moves the clock to a timestep and fetches its features; the photo's from another scene of the same
+        photo, where there is one.
         """
         self.step = step
-        if beside is not None:
-            self._content = beside._content
+        if same_photo is not None:
+            self._content = same_photo._content
         else:
             self._content = self.content.source.features(step) if self.content.source else {}
         self._styles = [style.source.features(step) if style.source else {} for style in self.styles]
@@ -101,23 +101,54 @@ return another latent.
 
 
 class Method:
-    """Base of all methods: the identity at every site, a start from the content's own noise."""
+    """What every method is, whatever it paints with. Options are the fields of a frozen dataclass."""
 
     name: ClassVar[str]
     about: ClassVar[str] = ""  # one line on how it works
     family: ClassVar[Family] = "regional-multi"
-    needs: ClassVar[str] = "a diffusion model"
+    needs: ClassVar[str] = ""  # for people: what must be there before it can run
+    needs_backbone: ClassVar[bool] = True  # whether that is a diffusion model
     licence: ClassVar[str] = "MIT"  # of the authors' own code, where there is one
     reference: ClassVar[str] = ""  # authors, title, venue
     auto: bool = False  # it finds the regions itself; masks on the photo are not used
+
+    def options(self) -> dict[str, Any]:
+        """The method's parameters, as a record keeps them and `make` takes them."""
+        return {name: getattr(self, name) for name in option_names(type(self))}
+
+    def ready(self, device: torch.device) -> None:
+        """Loads what the method itself brings, once, before a run begins; most bring nothing."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the weights that the method itself brings; None where it brings none."""
+        return None
+
+
+def option_names(method: type[Method]) -> list[str]:
+    """What can be set of a method; a field that begins with _ is its own business."""
+    return [f.name for f in fields(method) if f.init and not f.name.startswith("_")]  # type: ignore[arg-type]
+
+
+def paints_one_style(method: Method | type[Method]) -> bool:
+    """Whether a method makes one picture per region, which a compositor then joins."""
+    return method.family != "regional-multi"
+
+
+class DiffusionMethod(Method):
+    """Base of the methods that control a diffusion model: the identity at every site, a start from the
+    content's own noise.
+    """
+
+    needs = "a diffusion model"
     content_features: frozenset[str] = frozenset()
     style_features: frozenset[str] = frozenset()
 
-    def moves(self, schedule: ddim.Schedule) -> int:
+    def reported_steps(self, schedule: ddim.Schedule) -> int:
         """How often `sample` reports a step."""
         return len(schedule) - 1
 
-    def way(self, scene: Scene) -> list[tuple[int, float]]:
+    def denoising_path(self, scene: Scene) -> list[tuple[int, float]]:
         """The timesteps to denoise at, by their index, and the alpha that each leads to."""
         alphas = scene.schedule.alphas
         return [(i, alphas[i - 1]) for i in range(len(alphas) - 1, 0, -1)]
@@ -145,8 +176,8 @@ class Method:
         """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
         schedule = scene.schedule
         z = self.start(scene)
-        for i, to in self.way(scene):
-            scene.turn(i)  # may itself run the U-Net, so not under the method's control
+        for i, to in self.denoising_path(scene):
+            scene.set_step(i)  # may itself run the U-Net, so not under the method's control
             with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):
                 prediction = scene.backbone.predict(z, schedule.timesteps[i])
             z, x0 = ddim.move(z, prediction, schedule.alphas[i], to, schedule.prediction_type)
@@ -156,16 +187,11 @@ class Method:
                 z = z if changed is None else changed
         return z
 
-    def options(self) -> dict[str, Any]:
-        """The method's parameters, as provenance keeps them and `make` takes them."""
-        own = (f.name for f in fields(self) if not f.name.startswith("_"))  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in own}
-
 
 class InScene:
     """A method as the control of one run."""
 
-    def __init__(self, method: Method, scene: Scene):
+    def __init__(self, method: DiffusionMethod, scene: Scene):
         self.method, self.scene = method, scene
 
     def attend(self, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .method import Method
+from .method import DiffusionMethod
 
 
 @dataclass(frozen=True)
-class Reconstruct(Method):
+class Reconstruct(DiffusionMethod):
     name = "reconstruct"
     about = "inverts the photo and denoises it again, without any style"

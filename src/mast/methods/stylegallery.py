@@ -30,7 +30,7 @@ from ..core.ddim import Schedule
 from ..job import InputError
 from .correspondence import nearest_step
 from .matching import matched
-from .method import Method, OnDenoise, Reference, Scene
+from .method import DiffusionMethod, OnDenoise, Reference, Scene
 from .styleid import check_temperature
 
 MOST_STEPS = 1000
@@ -38,7 +38,7 @@ COVERED = 1e-4  # how much of a cell may be nobody's before the photo is asked a
 
 
 @dataclass(frozen=True)
-class StyleGallery(Method):
+class StyleGallery(DiffusionMethod):
     """steps: of the optimisation. rate: Adam's learning rate. content_weight: of the loss between queries.
 
     temperature: multiplies the logits of the styles. auto: find regions in the photo and their partners in
@@ -72,7 +72,7 @@ class StyleGallery(Method):
             raise InputError(f"content_weight is {self.content_weight}; it must be from 0 to 100")
         check_temperature(self.temperature)
 
-    def moves(self, schedule: Schedule) -> int:
+    def reported_steps(self, schedule: Schedule) -> int:
         """How often `sample` reports a step."""
         return self.steps
 

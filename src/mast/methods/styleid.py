@@ -18,14 +18,13 @@ from ..core import ddim
 from ..core.adain import adain
 from ..features.recording import STYLE
 from ..job import InputError
-from .method import Method, Reference, Scene, unit_interval
+from .method import DiffusionMethod, Reference, Scene, unit_interval
 
 GAMMA = 0.75  # the authors' default
-GAMMA_STYLE = 0.3  # their setting for more style and less photo
 
 
 @dataclass(frozen=True)
-class StyleID(Method):
+class StyleID(DiffusionMethod):
     """gamma: how much of the content's query is kept, 0.75, or 0.3 for a stronger style.
 
     temperature: multiplies the logits. quirks: the schedule of the authors' code instead of ours, for parity.
@@ -72,10 +71,10 @@ class StyleID(Method):
         """The style's keys and values (heads, tokens, d) at a site."""
         return scene.styles_at(site)[0].key_value()
 
-    def way(self, scene: Scene) -> list[tuple[int, float]]:
+    def denoising_path(self, scene: Scene) -> list[tuple[int, float]]:
         """With quirks, the authors' loop: from the last timestep but one to the first, and on to 0."""
         if not self.quirks:
-            return super().way(scene)
+            return super().denoising_path(scene)
         targets = (float(ddim.cumulative_alphas(scene.backbone.scheduler.config)[0]), *scene.schedule.alphas)
         return [(i, targets[i]) for i in range(len(scene.schedule) - 2, -1, -1)]
 
@@ -91,7 +90,7 @@ def _to_the_very_end(scene: Scene, *noises: Tensor) -> list[Tensor]:
     return moved
 
 
-def only_style(method: Method, scene: Scene) -> Reference:
+def only_style(method: DiffusionMethod, scene: Scene) -> Reference:
     """The one style of a scene; a method that knows one style is refused several."""
     if len(scene.styles) != 1:
         raise InputError(

@@ -24,14 +24,14 @@ from torch import Tensor
 from ..backbone.sites import Site
 from ..features.recording import STYLE
 from ..job import InputError
-from .method import Method, Scene, unit_interval
+from .method import DiffusionMethod, Scene, unit_interval
 from .styleid import only_style
 
 STEPS = 30  # what `first` and `last` count in: the number of steps in the authors' code
 
 
 @dataclass(frozen=True)
-class ZStar(Method):
+class ZStar(DiffusionMethod):
     """weight: multiplies the logits of the style's keys. pull: how far each step draws the latent to the
     inverted content.
 

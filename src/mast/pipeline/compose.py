@@ -1,4 +1,4 @@
-"""One picture per region, joined into one: what is done for methods that know a single style (App. A.8)."""
+"""How a run ends: parts joined into one picture (App. A.8), the photo kept outside all regions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ import numpy as np
 from PIL import Image, ImageFilter
 from torch import Tensor
 
-from ..images import read_rgb, to_array
-from ..job import InputError, Job, Result, Settings
-from ..methods import Method
+from ..images import to_array
+from ..job import InputError, Result, Settings
 from ..methods.compositing import composite, opencv, partition
-from ..regions.masks import read_masks
+from .inputs import JobInputs
 
 FEATHER = 3.0  # pixels over which an exact surrounding meets a repainted region, per 512 of the photo
-
-
-def apart(method: Method) -> bool:
-    """Whether a method paints its regions one by one."""
-    return method.family != "regional-multi"
 
 
 def check_parts(masks: Tensor, settings: Settings) -> None:
@@ -37,21 +31,21 @@ def _with_rest(masks: np.ndarray) -> np.ndarray:
     return np.concatenate([(1 - masks.sum(0, keepdims=True)).clip(0, 1), masks])
 
 
-def join(
-    parts: Sequence[Image.Image], photo: Image.Image, masks: Tensor, job: Job, settings: Settings
-) -> Image.Image:
+def join_parts(parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings) -> Image.Image:
     """The parts, all of the photo's size, as one picture. A region's strength is how much of its part is
     seen over the photo.
     """
+    photo = inputs.photo
     pictures = [
         part if region.strength == 1 else Image.blend(photo, part, region.strength)
-        for part, region in zip(parts, job.regions, strict=True)
+        for part, region in zip(parts, inputs.job.regions, strict=True)
     ]
-    arrays, weights = [np.asarray(picture) for picture in pictures], masks.numpy()
+    arrays, weights = [np.asarray(picture) for picture in pictures], inputs.masks.numpy()
     if settings.keep_unassigned == "exact":
         arrays, weights = [np.asarray(photo), *arrays], _with_rest(weights)
-    joined = Image.fromarray(composite(arrays, weights, settings.composite))
-    return kept(joined, photo, masks, settings)
+    return keep_surroundings(
+        Image.fromarray(composite(arrays, weights, settings.composite)), inputs, settings
+    )
 
 
 def at_photo_size(picture: Tensor, inner: tuple[int, int], photo: Image.Image) -> Image.Image:
@@ -60,11 +54,11 @@ def at_photo_size(picture: Tensor, inner: tuple[int, int], photo: Image.Image) -
     return image if image.size == photo.size else image.resize(photo.size, Image.Resampling.LANCZOS)
 
 
-def kept(picture: Image.Image, photo: Image.Image, masks: Tensor, settings: Settings) -> Image.Image:
+def keep_surroundings(picture: Image.Image, inputs: JobInputs, settings: Settings) -> Image.Image:
     """The picture with the photo's own pixels outside all regions, where the settings ask for them."""
     if settings.keep_unassigned != "exact":
         return picture
-    return Image.composite(picture, photo, _repainted(masks))
+    return Image.composite(picture, inputs.photo, _repainted(inputs.masks))
 
 
 def _repainted(masks: Tensor) -> Image.Image:
@@ -75,15 +69,14 @@ def _repainted(masks: Tensor) -> Image.Image:
     return Image.fromarray(np.minimum(np.clip(2 * soft - 255, 0, 255).round().astype(np.uint8), cover))
 
 
-def recomposite(result: Result, job: Job, strategy: str) -> Result:
-    """The same parts joined another way, without another run."""
+def recomposite(result: Result, strategy: str) -> Result:
+    """The parts of a finished run joined another way, without another run."""
     if not result.parts:
         raise InputError(
             f"{result.provenance['method']['name']} paints all regions at once; there is nothing to composite"
         )
-    settings = Settings(**{**result.provenance["settings"], "composite": strategy})
-    photo = read_rgb(job.content, "photo")
-    masks = read_masks(job, photo.size, [])
-    check_parts(masks, settings)
-    record = {**result.provenance, "settings": {**result.provenance["settings"], "composite": strategy}}
-    return replace(result, image=join(result.parts, photo, masks, job, settings), provenance=record)
+    recorded = {**result.provenance["settings"], "composite": strategy}
+    settings, inputs = Settings(**recorded), result.inputs
+    check_parts(inputs.masks, settings)
+    record = {**result.provenance, "settings": recorded}
+    return replace(result, image=join_parts(result.parts, inputs, settings), provenance=record)

@@ -1,85 +1,81 @@
-"""`stylize` for feed-forward methods: no diffusion model, no inversion; pictures in, picture out."""
+"""The engine of feed-forward methods: no diffusion model, no inversion; pictures in, picture out."""
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from ..core import masks as core_masks
-from ..images import read_rgb, to_tensor, work_size
-from ..job import Job, OnStep, Progress, Region, Result, Settings
+from ..job import Progress
 from ..methods.feedforward.network import FeedForward
-from ..regions.masks import read_masks, read_style_mask, without_masks
-from .compose import apart, at_photo_size, check_parts, join, kept
-from .prepare import on_grid
-from .provenance import of_networks, provenance
+from .compose import at_photo_size
+from .inputs import composited
+from .prepare import Prepared
+from .run import Run
 
 
-@torch.inference_mode()
-def paint(
-    job: Job, method: FeedForward, settings: Settings, device: torch.device, on_step: OnStep | None = None
-) -> Result:
-    """Repaints every region of the job's photo by a network of its own."""
-    began = time.perf_counter()
-    photo = read_rgb(job.content, "photo")
-    notes: list[str] = []
-    masks = read_masks(without_masks(job) if method.auto else job, photo.size, [] if method.auto else notes)
-    if apart(method):
-        check_parts(masks, settings)
-    inner, canvas = work_size(*photo.size, settings.size, method.stride, settings.fit)
-    content = _unit(to_tensor(photo, inner, canvas)).to(device)
-    small = on_grid(masks, (canvas[1], canvas[0]), inner, canvas)
-    styles = [_style(region, i, method, settings, device) for i, region in enumerate(job.regions)]
-    prepared = time.perf_counter()
-    method.ready(device)
-    loaded = time.perf_counter()
+@dataclass(frozen=True)
+class FeedForwardEngine:
+    """A method's own networks on a device."""
 
-    def run(chosen: list[int], weights: Tensor) -> Image.Image:
-        out = method.paint(
-            content, [styles[i][0] for i in chosen], weights.to(device), [styles[i][1] for i in chosen]
-        )
-        return at_photo_size(out * 2 - 1, inner, photo)
+    method: FeedForward
+    device: torch.device
 
-    def tell(done: int, total: int, picture: Image.Image) -> None:
-        if on_step is not None:
-            on_step(Progress("paint", done, total, 0, None, lambda: np.asarray(picture)))
+    def __post_init__(self) -> None:
+        self.method.ready(self.device)
 
-    parts: list[Image.Image] = []
-    if apart(method):
-        for i in range(len(styles)):
-            own = small[i : i + 1]
-            parts.append(run([i], torch.ones_like(own) if method.family == "global-single" else own))
-            tell(i + 1, len(styles), parts[-1])
-        image = join(parts, photo, masks, job, settings)
-    else:
-        strength = torch.tensor([region.strength for region in job.regions]).view(-1, 1, 1)
-        image = run(list(range(len(styles))), small * strength)
-        tell(1, 1, image)
-        image = kept(image, photo, masks, settings)
-    seconds = {
-        "load": round(loaded - prepared, 3),
-        "prepare": round(prepared - began, 3),
-        "paint": round(time.perf_counter() - loaded, 3),
-    }
-    record = provenance(job, of_networks(method, device), method, settings, photo, masks)
-    return Result(image, record, seconds, notes, tuple(parts))
+    @property
+    def stride(self) -> int:
+        return self.method.stride
 
+    def check(self, ready: Prepared) -> None:
+        """Networks of this kind take any mask."""
 
-def _style(
-    region: Region, index: int, method: FeedForward, settings: Settings, device: torch.device
-) -> tuple[Tensor, Tensor | None]:
-    """The style image (1, 3, h, w) in [0, 1], and its mask (h, w) where there is one."""
-    picture = read_rgb(region.style, "style image")
-    inner, canvas = work_size(*picture.size, settings.size, method.stride, "resize")
-    image = _unit(to_tensor(picture, inner, canvas)).to(device)
-    mask = read_style_mask(region, index, picture.size)
-    if mask is None:
-        return image, None
-    return image, core_masks.area_resample(mask.unsqueeze(0), (canvas[1], canvas[0]))[0].to(device)
+    def record(self) -> dict[str, Any]:
+        """What a record says of the networks behind a picture."""
+        return {
+            "model": {"name": None, "fingerprint": self.method.fingerprint},
+            "device": self.device.type,
+            "dtype": "float32",
+            "prediction_type": None,
+            "compiled": False,
+        }
+
+    @torch.inference_mode()
+    def paint(self, ready: Prepared, run: Run) -> list[Image.Image]:
+        """One picture, or one per region for a method that knows one style."""
+        inputs, method = ready.inputs, self.method
+        content = _unit(ready.image).to(self.device)
+        grid = (ready.canvas[1], ready.canvas[0])
+        masks = ready.masks_on(grid)
+        styles = [_unit(style.image).to(self.device) for style in ready.styles]
+        style_masks = [style.mask_on(style.size) for style in ready.styles]
+        style_masks = [None if mask is None else mask.to(self.device) for mask in style_masks]
+
+        def painted(chosen: slice, weights: Tensor) -> Image.Image:
+            out = method.paint(content, styles[chosen], weights.to(self.device), style_masks[chosen])
+            return at_photo_size(out * 2 - 1, ready.inner, inputs.photo)
+
+        parts: list[Image.Image] = []
+        if composited(method, inputs):
+            for i in range(len(styles)):
+                own = masks[i : i + 1]
+                weights = torch.ones_like(own) if method.family == "global-single" else own
+                parts.append(painted(slice(i, i + 1), weights))
+                self._tell(run, i + 1, len(styles), parts[-1])
+        else:
+            parts.append(painted(slice(None), masks * inputs.strengths))
+            self._tell(run, 1, 1, parts[-1])
+        run.stages.done("paint")
+        return parts
+
+    def _tell(self, run: Run, done: int, total: int, picture: Image.Image) -> None:
+        if run.on_step is not None:
+            run.on_step(Progress("paint", done, total, 0, None, lambda: np.asarray(picture)))
 
 
 def _unit(image: Tensor) -> Tensor:

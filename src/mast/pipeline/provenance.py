@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
-from ..backbone.backbone import Backbone
 from ..files import sha256
 from ..images import split_colour
-from ..job import ImageLike, InputError, Job, Region, Settings, as_dict
-from ..methods import Method, make
-from ..methods.feedforward.network import FeedForward
+from ..job import ImageLike, InputError, Job, Region, Settings
+from ..methods import Method, make, paints_one_style
+from .inputs import JobInputs
 
 
 def mast_version() -> str:
@@ -30,41 +28,20 @@ def mast_version() -> str:
         return "0"
 
 
-def of_model(backbone: Backbone) -> dict[str, Any]:
-    """What a record says of the model behind a picture."""
-    return {
-        "model": {"name": _model_name(backbone.name), "fingerprint": backbone.fingerprint},
-        "device": backbone.device.type,
-        "dtype": str(backbone.dtype).removeprefix("torch."),
-        "prediction_type": backbone.scheduler.config.prediction_type,
-        "compiled": backbone.compiled,
-    }
-
-
-def of_networks(method: FeedForward, device: torch.device) -> dict[str, Any]:
-    """The same for a method that brings its own networks."""
-    return {
-        "model": {"name": None, "fingerprint": method.fingerprint},
-        "device": device.type,
-        "dtype": "float32",
-        "prediction_type": None,
-        "compiled": False,
-    }
-
-
 def provenance(
-    job: Job, model: dict[str, Any], method: Method, settings: Settings, photo: Image.Image, masks: Tensor
+    inputs: JobInputs, method: Method, model: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
-    """No times and no host names: two equal runs have equal records. masks: (N, H, W), as they were used."""
+    """No times and no host names: two equal runs have equal records. model: an engine's `record`."""
+    job = inputs.job
     return {
         "mast": mast_version(),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         **model,
         "method": {"name": method.name, **method.options()},
-        "settings": as_dict(settings),
+        "settings": effective(settings, method),
         "content": _file(job.content),
-        "size": list(photo.size),
+        "size": list(inputs.photo.size),
         "regions": [
             {
                 "mask": None if region.mask is None else _file(region.mask),
@@ -73,13 +50,17 @@ def provenance(
                 "style_mask": None if region.style_mask is None else _file(region.style_mask),
                 "coverage": round(float(mask.mean()), 4),
             }
-            for region, mask in zip(job.regions, masks, strict=True)
+            for region, mask in zip(job.regions, inputs.masks, strict=True)
         ],
     }
 
 
-def _model_name(name: str) -> str:
-    return name if name == "preview" or not Path(name).exists() else str(Path(name).resolve())
+def effective(settings: Settings, method: Method) -> dict[str, Any]:
+    """The settings that decide the picture; the others change how long it takes, or nothing at all."""
+    names = ["size", "fit", "keep_unassigned"]
+    names += ["steps", "inversion", "feature_dtype"] if method.needs_backbone else []
+    names += ["composite"] if paints_one_style(method) else []
+    return {name: getattr(settings, name) for name in names}
 
 
 def _file(image: ImageLike) -> dict[str, Any]:

@@ -1,219 +1,117 @@
 """`stylize`: the paper's overview figure as a function.
 
-prepare -> invert content and styles -> start from regional AdaIN -> denoise under the method's control ->
-decode.
+read -> prepare -> one of two engines (diffusion.py, feedforward.py) -> compose -> a record of how.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import torch
-from PIL import Image
-from torch import Tensor
 
 from ..backbone.backbone import Backbone
 from ..backbone.device import resolve_device
 from ..backbone.load import load
-from ..features.cache import Cache, storage
-from ..features.library import Library
-from ..features.recording import available_memory, bytes_needed
-from ..job import PRESETS, InputError, Job, OnStep, Progress, Result, Settings
-from ..methods import METHODS, Mast, Method, Reconstruct, Reference, Scene, make
+from ..features.cache import Cache
+from ..job import PRESETS, InputError, Job, OnStep, Result, Settings
+from ..methods import METHODS, DiffusionMethod, Mast, Method, Reconstruct, make
 from ..methods.feedforward.network import FeedForward
-from ..methods.method import OnDenoise
-from ..methods.together import sample_together, worth_it
-from ..regions.masks import without_masks
-from .compose import apart, at_photo_size, check_parts, join, kept, recomposite
-from .feedforward import paint
+from .compose import check_parts, join_parts, keep_surroundings
+from .diffusion import DiffusionEngine
+from .feedforward import FeedForwardEngine
+from .inputs import JobInputs, composited, read_job
 from .prepare import Prepared, prepare
-from .provenance import of_model, provenance
-
-__all__ = ["brings_networks", "bytes_on", "default_method", "default_settings", "recomposite", "stylize"]
-
-StepEnd = Callable[[Any, int, int, dict[str, Any]], "dict[str, Any] | None"]
-"""diffusers' callback: (backbone, step, timestep, {"latents": z}); what it returns under "latents" goes on.
-"""
+from .provenance import provenance
+from .run import Engine, Run, StepEnd
 
 
-def default_settings(backbone: Backbone, **changes: Any) -> Settings:
-    """The preset that the model works best with ("paper" unless it says otherwise), with some settings
-    changed.
+def default_settings(backbone: Backbone | None, preset: str | None = None, **changes: Any) -> Settings:
+    """The settings of a run: a preset's ("paper", "fast"; None takes the model's own), with some of them
+    changed; None leaves a setting as it is. backbone: None for a method that needs no diffusion model.
     """
-    name = backbone.defaults.get("preset", "paper")
-    if name not in PRESETS:
-        raise InputError(
-            f"{backbone.name}: its defaults name the preset {name!r}; there are {', '.join(PRESETS)}"
-        )
-    preset = PRESETS[name]
-    return Settings(**preset).with_(**changes)
+    if preset is not None and preset not in PRESETS:
+        raise InputError(f"preset {preset!r} is not known; choose one of {', '.join(PRESETS)}")
+    if preset is None and backbone is not None:
+        preset = backbone.defaults.get("preset", "paper")
+        if preset not in PRESETS:
+            raise InputError(
+                f"{backbone.name}: its defaults name the preset {preset!r}; there are {', '.join(PRESETS)}"
+            )
+    return Settings(**PRESETS.get(preset or "", {})).with_(**changes)
 
 
-def default_method(backbone: Backbone, name: str = "mast", **options: Any) -> Method:
+def default_method(backbone: Backbone | None, name: str = "mast", **options: Any) -> Method:
     """A method with the options the model works best with, with some of them changed."""
-    kin = "mast" if issubclass(METHODS.get(name, Method), Mast) else name
-    own = backbone.defaults.get(kin, {})
-    return make(name, **{**own, **{key: value for key, value in options.items() if value is not None}})
+    given = {key: value for key, value in options.items() if value is not None}
+    if backbone is None or name not in METHODS:
+        return make(name, **given)
+    kin = "mast" if issubclass(METHODS[name], Mast) else name
+    return make(name, **{**backbone.defaults.get(kin, {}), **given})
 
 
-def brings_networks(name: str) -> bool:
-    """Whether the method of this name needs no diffusion model."""
-    return issubclass(METHODS.get(name, Method), FeedForward)
+def engine_of(method: Method, backbone: Backbone | None, device: torch.device | None = None) -> Engine:
+    """The engine that a method runs on, loaded. device: for a method without a diffusion model."""
+    if method.needs_backbone:
+        assert backbone is not None
+        return DiffusionEngine(cast(DiffusionMethod, method), backbone)
+    where = device or (backbone.device if backbone is not None else resolve_device("auto"))
+    return FeedForwardEngine(cast(FeedForward, method), where)
+
+
+def ready_to_paint(inputs: JobInputs, method: Method, engine: Engine, settings: Settings) -> Prepared:
+    """All that can be refused is refused here, before the first pass."""
+    ready = prepare(inputs, settings, engine.stride)
+    engine.check(ready)
+    if composited(method, inputs):
+        check_parts(inputs.masks, settings)
+    return ready
 
 
 def stylize(
-    job: Job,
-    backbone: Backbone | str = "preview",
+    job: Job | JobInputs,
+    backbone: Backbone | str | None = "preview",
     method: Method | str = "mast",
     settings: Settings | None = None,
     on_step: OnStep | None = None,
     callback_on_step_end: StepEnd | None = None,
     cache: Cache | None = None,
+    device: torch.device | None = None,
 ) -> Result:
     """Repaints every region of the job's photo in its style.
 
-    backbone: what `load` returns, or a name for it. method: an object, or a name. settings: the model's own
-    preset if None.
-    on_step: told of every U-Net pass; raising ends the run. A job without regions gives the reconstructed
-    photo. A method that knows one style only runs once per region, and its pictures are composited. One that
-    brings its own networks looks at nothing of the backbone but its device.
+    job: or what `read_job` made of it. backbone: what `load` returns, or a name for it; a method that brings
+    its own networks looks at nothing of it but its device, and needs none. method: an object, or a name.
+    settings: the model's own preset if None. on_step: told of every U-Net pass; raising ends the run.
+
+    A job without regions gives the reconstructed photo. A method that knows one style only runs once per
+    region, and its pictures are composited.
     """
-    clock = _Stages()
-    if isinstance(method, str) and brings_networks(method):
-        method = make(method)
-    if isinstance(method, FeedForward) and job.regions:
-        device = backbone.device if isinstance(backbone, Backbone) else resolve_device("auto")
-        return paint(job, method, settings or Settings(), device, on_step)
+    run = Run(settings or Settings(), on_step, callback_on_step_end, cache)
+    given = make(method) if isinstance(method, str) else method  # an unknown name is refused here
+    regions = job.job.regions if isinstance(job, JobInputs) else job.regions
+    if not regions:
+        given = method = Reconstruct()
     if not isinstance(backbone, Backbone):
-        backbone = load(backbone)
-    settings = settings or default_settings(backbone)
-    if isinstance(method, str):
-        method = default_method(backbone, method)
-    if not job.regions:
-        method = Reconstruct()
-    _ = backbone.fingerprint  # reads every weight, once per model: part of loading it
-    clock.done("load")
+        backbone = load(backbone or "preview") if given.needs_backbone else None
+    method = default_method(backbone, method) if isinstance(method, str) else method
+    if settings is None:
+        run.settings = default_settings(backbone if method.needs_backbone else None)
+    engine = engine_of(method, backbone, device)
+    run.stages.done("load")
 
-    given = without_masks(job) if method.auto else job
-    ready = prepare(given, backbone, settings)
-    if given is not job:
-        ready.notes.clear()
-    if apart(method):
-        check_parts(ready.full_masks, settings)
-    schedule = backbone.schedule(settings.steps)
-    clock.done("prepare")
+    inputs = read_job(job, method)
+    run.notes += inputs.notes
+    ready = ready_to_paint(inputs, method, engine, run.settings)
+    run.stages.done("prepare")
 
-    scene, encoding = _invert(ready, backbone, method, settings, schedule, on_step, cache)
-    clock.done("invert", encode=encoding)
-
-    runs = len(job.regions) if apart(method) else 1
-    done, total = 0, runs * method.moves(schedule)
-
-    def finish(latent: Tensor) -> Image.Image:
-        return at_photo_size(backbone.decode(latent), ready.inner, ready.photo)
-
-    def after(step: int, latent: Tensor, x0: Tensor) -> Tensor | None:
-        nonlocal done
-        done, changed = done + 1, None
-        if callback_on_step_end is not None:
-            answer = callback_on_step_end(backbone, done - 1, schedule.timesteps[step], {"latents": latent})
-            changed = None if answer is None else answer.get("latents")
-        if on_step is not None:
-            show = lambda: np.asarray(kept(finish(x0), ready.photo, ready.full_masks, settings))
-            on_step(Progress("denoise", done, total, schedule.timesteps[step], latent, show))
-        return changed
-
-    if apart(method):
-        scenes = [scene.alone(i, method.family == "global-single") for i in range(len(job.regions))]
-        latents = _sample_apart(method, scenes, after)
+    parts = engine.paint(ready, run)
+    if composited(method, inputs):
+        image = join_parts(parts, inputs, run.settings)
     else:
-        latents = [method.sample(scene, after)]
-    clock.done("denoise")
-
-    parts = [finish(latent) for latent in latents]
-    if apart(method):
-        image = join(parts, ready.photo, ready.full_masks, job, settings)
-    else:
-        image = kept(parts.pop(), ready.photo, ready.full_masks, settings)
-    clock.done("decode")
-    record = provenance(job, of_model(backbone), method, settings, ready.photo, ready.full_masks)
-    return Result(image, record, clock.seconds, ready.notes, tuple(parts))
-
-
-def _sample_apart(method: Method, scenes: Sequence[Scene], after: OnDenoise) -> list[Tensor]:
-    """The latents of a single-style method, a region at a time or, where it pays, in one batch."""
-    if worth_it(method, scenes):
-        return list(sample_together(method, scenes, after).split(1))
-    return [method.sample(scene, after) for scene in scenes]
-
-
-def _invert(
-    ready: Prepared,
-    backbone: Backbone,
-    method: Method,
-    settings: Settings,
-    schedule: Any,
-    on_step: OnStep | None,
-    cache: Cache | None,
-) -> tuple[Scene, float]:
-    """Content and styles as references: trajectories and features, from the cache where they are known."""
-    wants = [method.content_features, *[method.style_features] * len(ready.styles)]
-    images = [ready.image, *[style.image for style in ready.styles]]
-    dtype = storage(settings.feature_dtype)
-    needed = sum(
-        bytes_needed(backbone.sites, size, len(schedule), want, dtype)
-        for size, want in zip([ready.latent, *[style.latent for style in ready.styles]], wants, strict=True)
-    )
-    in_memory = settings.features == "memory" or (
-        settings.features == "auto" and needed < available_memory() // 2
-    )
-    store = (cache or Cache()) if settings.cache else None
-    library = Library(backbone, schedule, settings.inversion == "refined", dtype, store, in_memory)
-
-    # A picture that is used twice is inverted once; count its passes once, too.
-    first = {
-        library.feature_key(library.key(image), want): (image, want)
-        for image, want in zip(images, wants, strict=True)
-    }
-    total, done = 0, 0
-    before: set[str] = set()
-    for image, want in first.values():
-        total += library.passes_for(image, want, before)
-        before.add(library.key(image))
-
-    def on_pass(step: int) -> None:
-        nonlocal done
-        done += 1
-        if on_step is not None:
-            on_step(Progress("invert", done, max(total, done), schedule.timesteps[step]))
-
-    found = [library.look_up(image, want, on_pass) for image, want in zip(images, wants, strict=True)]
-    if library.hits:
-        ready.notes.append(f"{library.hits} of {len(first)} pictures were inverted in an earlier run")
-    content, *styles = [Reference(trajectory, source) for trajectory, source in found]
-    for reference, style in zip(styles, ready.styles, strict=True):
-        reference.keep, reference.weight, reference.latent = style.keep, style.weight, style.latent
-    content.latent = ready.latent
-    return Scene(backbone, schedule, content, styles, ready.masks, ready.latent), library.encoding
-
-
-class _Stages:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def done(self, stage: str, **within: float) -> None:
-        """Ends a stage; parts of it that count as stages of their own are taken out."""
-        now = time.perf_counter()
-        self.seconds |= {name: round(part, 3) for name, part in within.items()}
-        self.seconds[stage] = round(now - self.last - sum(within.values()), 3)
-        self.last = now
+        image = keep_surroundings(parts.pop(), inputs, run.settings)
+    record = provenance(inputs, method, engine.record(), run.settings)
+    return Result(image, record, run.stages.seconds, run.notes, tuple(parts), inputs)
 
 
 def bytes_on(device: torch.device) -> int:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
 from ..core import masks as core_masks
-from ..images import describe, read_mask, read_rgb
+from ..images import describe, read_mask
 from ..job import ImageLike, InputError, Job, Region
 
 ASPECT_TOLERANCE = 0.02
-
-
-def without_masks(job: Job) -> Job:
-    """The job for a method that finds its regions itself: every style may go anywhere."""
-    size = read_rgb(job.content, "photo").size
-    everywhere = np.ones((size[1], size[0]), np.float32)
-    return replace(job, regions=tuple(replace(region, mask=everywhere) for region in job.regions))
 
 
 def region_name(region: Region, index: int) -> str:
@@ -63,7 +54,7 @@ def _read_region_mask(region: Region, index: int, size: tuple[int, int]) -> Tens
     if region.mask is None:
         return None
     name = region_name(region, index)
-    mask = read_mask(region.mask, "mask")
+    mask = read_mask(region.mask, f"mask of region {index + 1}")
     core_masks.verify(torch.from_numpy(mask).unsqueeze(0), [name])  # before a resize clips what is wrong
     return torch.from_numpy(match_size(mask, size, name, "the photo"))
 
@@ -87,9 +78,8 @@ def read_style_mask(region: Region, index: int, size: tuple[int, int]) -> Tensor
     if region.style_mask is None:
         return None
     name = style_mask_name(region.style_mask, index)
-    mask = torch.from_numpy(
-        match_size(read_mask(region.style_mask, "style mask"), size, name, "the style image")
-    )
+    given = read_mask(region.style_mask, f"style mask of region {index + 1}")
+    mask = torch.from_numpy(match_size(given, size, name, "the style image"))
     core_masks.verify(mask.unsqueeze(0), [name])
     return mask
 

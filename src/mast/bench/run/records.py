@@ -21,7 +21,6 @@ from ...job import InputError, Result
 from .claims import alone
 
 RUN, FAILED, WORK = "run.json", "failed.jsonl", ".work"
-SAME_PIXELS = ("features", "cache")  # settings that change how long a picture takes, not the picture
 NOTED = ("mast", "torch", "threads", "device", "compiled")  # may change the last bits; said, not refused
 
 Facts = dict[str, Any]
@@ -84,6 +83,8 @@ def _compare(folder: Path, before: Facts, wanted: Facts) -> None:
     differ = []
     for what in ("manifest", "method", "composite", "settings", "model", "dtype", "prediction_type"):
         old, new = _decides(what, before.get(what)), _decides(what, wanted.get(what))
+        if what == "settings" and isinstance(old, dict):  # older folders also name those without effect
+            old = {key: value for key, value in old.items() if key in new}
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):
@@ -105,7 +106,7 @@ def _decides(what: str, value: Any) -> Any:
     value = json.loads(json.dumps(value))
     if not isinstance(value, dict):
         return value
-    drop = {"manifest": ("path",), "model": ("name",), "settings": SAME_PIXELS}.get(what, ())
+    drop = {"manifest": ("path",), "model": ("name",)}.get(what, ())
     return {key: item for key, item in value.items() if key not in drop}
 
 

@@ -10,18 +10,19 @@ import errno
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 
+from ...backbone.device import resolve_device
 from ...backbone.load import load
-from ...job import PRESETS, Cancelled, InputError, OnStep, Result, Settings
-from ...methods.feedforward.network import FeedForward
-from ...pipeline.provenance import mast_version, of_model, of_networks
-from ...pipeline.stylize import default_method, default_settings, recomposite, stylize
+from ...job import Cancelled, InputError, OnStep, Result, Settings
+from ...methods import METHODS
+from ...pipeline import default_method, default_settings, engine_of, recomposite, stylize
+from ...pipeline.provenance import effective, mast_version
 from ..data.manifest import BenchSample, Manifest, read
 from ..variants import Variant, groups
 from . import records
@@ -83,7 +84,7 @@ class Outcome:
 
 
 class Worker:
-    """A loaded model and the methods of a plan on it.
+    """The methods of a plan, and a loaded diffusion model if any of them needs one.
 
     device: where this worker computes, if not where the plan says (one of several GPUs).
     on_step: told of every U-Net pass; raising ends the worker.
@@ -95,30 +96,27 @@ class Worker:
             torch.set_num_threads(plan.threads)
         self.manifest: Manifest = read(plan.manifest)
         self.samples: dict[str, BenchSample] = {sample.id: sample for sample in self.manifest.samples}
-        self.backbone = load(plan.model, device or plan.device, plan.dtype, plan.prediction_type)
-        changes = {**PRESETS.get(plan.preset or "", {}), **plan.changes}
-        self.shared: Settings = default_settings(self.backbone, **changes)
-        # One method a group: a network that a method brings is loaded once, and now, while nothing is begun.
+        place = device or plan.device
+        needed = any(METHODS[group[0].method].needs_backbone for group in plan.groups)
+        self.backbone = load(plan.model, place, plan.dtype, plan.prediction_type) if needed else None
+        self.device = self.backbone.device if self.backbone is not None else resolve_device(place)
+        self.shared: Settings = default_settings(self.backbone, plan.preset, **plan.changes)
+        # One engine a group: what a method brings is loaded once, and now, while nothing is begun.
         self.methods = [default_method(self.backbone, g[0].method, **g[0].options) for g in plan.groups]
-        for method in self.methods:
-            if isinstance(method, FeedForward):
-                method.ready(self.backbone.device)
+        self.engines = [engine_of(method, self.backbone, self.device) for method in self.methods]
 
     def facts(self) -> dict[str, records.Facts]:
         """run.json of every variant: what its pictures are made from and with."""
         found = {}
-        for method, group in zip(self.methods, self.plan.groups, strict=True):
-            if isinstance(method, FeedForward):
-                model = of_networks(method, self.backbone.device)
-            else:
-                model = of_model(self.backbone)
+        for method, engine, group in zip(self.methods, self.engines, self.plan.groups, strict=True):
+            model = engine.record()
             for variant in group:
                 found[variant.name] = {
                     "manifest": {"path": str(self.manifest.path), "sha256": self.manifest.sha256},
                     "variant": variant.name,
                     "method": {"name": method.name, **method.options()},
                     "composite": variant.composite,
-                    "settings": asdict(variant.settings(self.shared)),
+                    "settings": effective(variant.settings(self.shared), method),
                     **model,
                     "threads": torch.get_num_threads(),
                     "mast": mast_version(),
@@ -165,12 +163,14 @@ class Worker:
         began = time.perf_counter()
         job, first, method = sample.job(), self.plan.groups[group][0], self.methods[group]
         settings = first.settings(self.shared)
-        made, reason = self._try(lambda: stylize(job, self.backbone, method, settings, self.on_step))
+        made, reason = self._try(
+            lambda: stylize(job, self.backbone, method, settings, self.on_step, device=self.device)
+        )
         outcomes = []
         for variant in todo:
             result, why, strategy = made, reason, variant.composite
             if made is not None and strategy is not None and strategy != first.composite:
-                result, why = self._try(partial(recomposite, made, job, strategy))
+                result, why = self._try(partial(recomposite, made, strategy))
             if result is not None:
                 why = self._publish(result, variant, sample.id)
             if why:
@@ -199,7 +199,7 @@ class Worker:
         except MemoryError:
             return None, "out of memory; try a smaller --size or --features replay"
         except Exception as error:
-            if self.backbone.device.type == "cuda":
+            if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             if "out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower():
                 return (

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...core.adain import weighted_moments
 from ...job import InputError
 from ..method import Family, unit_interval
 from .network import FeedForward
@@ -33,11 +34,7 @@ def statistics(features: Tensor, weight: Tensor | None = None) -> tuple[Tensor, 
     """
     if weight is None:
         weight = features.new_ones(features.shape[-2:])
-    total = weight.sum().clamp_min(EPSILON)
-    mean = (features * weight).sum((2, 3), keepdim=True) / total
-    # Reliability weights: with weights of 0 and 1 this is the unbiased variance of the chosen cells.
-    unbiased = (total - weight.square().sum() / total).clamp_min(EPSILON)
-    variance = ((features - mean).square() * weight).sum((2, 3), keepdim=True) / unbiased
+    mean, variance = weighted_moments(features, weight)
     return mean, (variance + EPSILON).sqrt()
 
 

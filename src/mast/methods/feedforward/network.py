@@ -25,6 +25,7 @@ class FeedForward(Method):
     """
 
     needs = "its own weights"
+    needs_backbone = False
     stride = 8  # picture sides are made multiples of this
 
     _networks: dict[str, nn.Module] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from ...core.masks import area_resample
 from ...job import InputError
 from ...weights.checkpoints import find_checkpoint, load_checked, read_checkpoint
+from ..clustering import lloyd
 from .attention import attended_mean, covered, large_enough, normalise, tokens
 from .network import FeedForward
 from .vgg import LAYERS, Vgg, VGGDecoder
@@ -185,30 +186,22 @@ def cluster(feature: Tensor, count: int) -> Tensor:
     same one twice if it so happens.
     """
     height, width = feature.shape[2:]
-    points = tokens(feature)
+    features = tokens(feature)
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    places = torch.stack([columns, rows], -1).flatten(0, 1).to(points)
+    points = torch.cat([features, torch.stack([columns, rows], -1).flatten(0, 1).to(features)], 1)
 
-    def distances(centres: Tensor, at: Tensor) -> Tensor:
-        squares = points.square().sum(1, keepdim=True) - 2 * points @ centres.T + centres.square().sum(1)
-        return squares.clamp_min(0) + PLACE_WEIGHT * torch.cdist(places, at)
+    def distances(points: Tensor, centres: Tensor) -> Tensor:
+        (seen, place), (other, at) = ((x[:, :-2], x[:, -2:]) for x in (points, centres))
+        squares = seen.square().sum(1, keepdim=True) - 2 * seen @ other.T + other.square().sum(1)
+        return squares.clamp_min(0) + PLACE_WEIGHT * torch.cdist(place, at)
 
     generator = torch.Generator().manual_seed(SEED)
-    first = torch.randint(len(points), (1,), generator=generator)
-    chosen = [int(first)]
+    chosen = [int(torch.randint(len(points), (1,), generator=generator))]
     while len(chosen) < min(count, len(points)):
-        nearest = distances(points[chosen], places[chosen]).amin(1)
+        nearest = distances(points, points[chosen]).amin(1)
         nearest[chosen] = 0
         chosen.append(int(torch.multinomial(nearest.cpu(), 1, generator=generator)))
-    centres, at = points[chosen].clone(), places[chosen].clone()
-    labels = distances(centres, at).argmin(1)
-    for _ in range(ROUNDS):
-        for index in labels.unique().tolist():  # a centre that nobody is near stays where it is
-            centres[index], at[index] = points[labels == index].mean(0), places[labels == index].mean(0)
-        before, labels = labels, distances(centres, at).argmin(1)
-        if torch.equal(before, labels):
-            break
-    return labels
+    return lloyd(points, points[chosen], ROUNDS, distances)[0]
 
 
 def choose(labels: Tensor, fits: Tensor) -> Tensor:

@@ -1,0 +1,87 @@
+"""What a job's files hold: every picture and mask, read and checked once, before any model is loaded.
+
+What is shown later (contact sheets, masks as used) comes from here too, so no file is decoded twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ..images import describe, read_rgb
+from ..job import InputError, Job
+from ..methods import Method, paints_one_style
+from ..regions.masks import read_masks, read_style_mask, region_name, style_mask_name
+
+
+@dataclass(frozen=True)
+class StyleInput:
+    """A painting, its name for people, and the part of it that counts, (H, W) at its own size; None: all."""
+
+    picture: Image.Image
+    name: str
+    mask: Tensor | None = None
+    mask_name: str = ""
+
+
+@dataclass(frozen=True)
+class JobInputs:
+    """masks: (N, H, W) at the photo's own size, before strength, disjoint; names: of the regions.
+
+    auto: the masks were not read, because a method will find the regions itself; every style then has an
+    equal share of every place.
+    """
+
+    job: Job
+    photo: Image.Image
+    masks: Tensor
+    names: tuple[str, ...]
+    styles: tuple[StyleInput, ...]
+    notes: tuple[str, ...] = ()
+    auto: bool = False
+
+    @property
+    def strengths(self) -> Tensor:
+        """(N, 1, 1)."""
+        return torch.tensor([region.strength for region in self.job.regions]).view(-1, 1, 1)
+
+    def for_method(self, method: Method) -> JobInputs:
+        """The same files as a method sees them: one that finds its regions itself sees no masks."""
+        if method.auto == self.auto:
+            return self
+        if not method.auto:
+            raise InputError(f"{method.name} goes by masks, and the job was read without them")
+        return replace(self, masks=_everywhere(self.job, self.photo.size), notes=(), auto=True)
+
+
+def read_job(job: Job | JobInputs, method: Method | None = None) -> JobInputs:
+    """Reads and checks all that a job names, for a method (one that goes by masks, if None)."""
+    if isinstance(job, JobInputs):
+        return job if method is None else job.for_method(method)
+    photo = read_rgb(job.content, "photo")
+    notes: list[str] = []
+    auto = method is not None and method.auto
+    masks = _everywhere(job, photo.size) if auto else read_masks(job, photo.size, notes)
+    styles = []
+    for i, region in enumerate(job.regions):
+        picture = read_rgb(region.style, "style image")
+        mask = read_style_mask(region, i, picture.size)
+        mask_name = "" if region.style_mask is None else style_mask_name(region.style_mask, i)
+        styles.append(StyleInput(picture, Path(describe(region.style, "style")).stem, mask, mask_name))
+    names = tuple(region_name(region, i) for i, region in enumerate(job.regions))
+    return JobInputs(job, photo, masks, names, tuple(styles), tuple(notes), auto)
+
+
+def _everywhere(job: Job, size: tuple[int, int]) -> Tensor:
+    """Masks (N, H, W) for regions nobody has drawn: an equal share of each."""
+    count = len(job.regions)
+    return torch.ones(count, size[1], size[0]) / max(1, count)
+
+
+def composited(method: Method, inputs: JobInputs) -> bool:
+    """Whether a run makes a picture per region that must be joined."""
+    return paints_one_style(method) and bool(inputs.job.regions)
