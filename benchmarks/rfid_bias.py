@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from mast.metrics import region_fid, region_pairs
+from mast.metrics import region_distances, region_pairs
 
 CELLS, D, N, REPEATS = 64, 32, 3000, 10
 SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
@@ -32,8 +32,8 @@ def measure(size: int, seed: int = 0) -> tuple[float, float]:
     for name in styles:
         weights = torch.zeros(1, CELLS)
         weights[0, torch.randperm(CELLS, generator=generator)[:size]] = 1
-        pairs += region_pairs(torch.randn(CELLS, D, generator=generator), weights, [name])[0]
-    found = region_fid(pairs, styles.__getitem__, repeats=REPEATS)
+        pairs += region_pairs(torch.randn(CELLS, D, generator=generator), weights, [name], name)[0]
+    found = region_distances(pairs, styles.__getitem__, repeats=REPEATS)
     return found.mfid, found.rfid
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from PIL import Image
     from torch import Tensor
@@ -64,12 +66,18 @@ class Job:
 class Settings:
     """How to run, whatever the method. `paper` and `fast` are the two presets; see docs/performance.md.
 
+    size: pixels of the longer side at which the model works; "auto" is the model's own, or the photo's where
+    that is smaller. coarse: where a picture larger than the model is at home with begins, in pixels; "auto"
+    takes the model's own size, "off" paints at `size` at once. refine: the share of the steps that each
+    larger level repeats (pipeline/levels.py).
     composite: how methods that know one style only have their pictures joined; see docs/methods.md.
     """
 
     steps: int = 50
     inversion: Literal["plain", "refined"] = "plain"
-    size: int = 512
+    size: int | Literal["auto"] = 512
+    coarse: int | Literal["auto", "off"] = "off"
+    refine: float = 0.4
     fit: Literal["resize", "pad"] = "resize"
     keep_unassigned: Literal["reconstruct", "exact"] = "reconstruct"
     features: Literal["auto", "memory", "replay"] = "auto"
@@ -82,8 +90,23 @@ class Settings:
             raise InputError(
                 f"steps is {self.steps}; it must be a whole number from 2 to 1000 (the paper uses 50)"
             )
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 64 <= self.size <= 8192:
-            raise InputError(f"size is {self.size}; it must be a whole number of pixels from 64 to 8192")
+        for name, words in (("size", ("auto",)), ("coarse", ("auto", "off"))):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool) and 64 <= value <= 8192
+            if not whole and value not in words:
+                raise InputError(
+                    f"{name} is {value}; it must be a whole number of pixels from 64 to 8192, or "
+                    f"{' or '.join(words)}"
+                )
+        if (
+            isinstance(self.refine, bool)
+            or not isinstance(self.refine, (int, float))
+            or not 0 < self.refine <= 1
+        ):
+            raise InputError(
+                f"refine is {self.refine}; it must be above 0 and at most 1, the share of the steps that a "
+                "larger level repeats"
+            )
         choices = {
             "inversion": ("plain", "refined"),
             "fit": ("resize", "pad"),
@@ -109,12 +132,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 50, "inversion": "plain"},
     "fast": {"steps": 12, "inversion": "refined"},
 }
+FOR_PEOPLE: dict[str, Any] = {"keep_unassigned": "exact", "size": "auto", "coarse": "auto"}
+"""What a run takes on top of its preset, unless the paper's is asked for by name."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told. `stage` is 'invert' or 'denoise'; `x0()` decodes the current estimate (h, w,
-    3) uint8.
+    """What a callback is told. `stage` is 'invert', 'denoise' or 'paint'; `x0()` decodes the current
+    estimate, (h, w, 3) uint8. level: of `levels`, from 0, for pictures that are made coarse to fine.
     """
 
     stage: str
@@ -123,6 +148,8 @@ class Progress:
     t: int
     latent: Tensor | None = field(default=None, repr=False)
     x0: Callable[[], np.ndarray] | None = field(default=None, repr=False)
+    level: int = 0
+    levels: int = 1
 
 
 OnStep: TypeAlias = Callable[[Progress], None]
@@ -143,10 +170,16 @@ class Result:
     parts: tuple[Image.Image, ...] = ()
     inputs: Any = field(default=None, repr=False)
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False, metadata: bool = True) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        overwrite: bool = False,
+        metadata: bool = True,
+        home: Path | None = None,
+    ) -> None:
         """Writes the picture, as the suffix says, with its provenance inside and as JSON beside it (unless
-        metadata is False).
+        metadata is False). home: the folder that recorded paths are relative to, if not the picture's.
         """
         from .images import save_result
 
-        save_result(self, path, overwrite, metadata)
+        save_result(self, path, overwrite, metadata, home)

@@ -1,9 +1,12 @@
-"""A table of numbers with its best ones marked: on the terminal, in Markdown, and in LaTeX (booktabs)."""
+"""One table, written for the terminal, in Markdown, in LaTeX (booktabs) and as CSV; best numbers marked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -24,6 +27,10 @@ TEX = {
     ">": r"$>$",
     "✓": r"\checkmark",
     "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "±": r"$\pm$",
+    "λ": r"$\lambda$",
+    "τ": r"$\tau$",
     "π": r"$\pi$",
     "Δ": r"$\Delta$",
 }
@@ -42,10 +49,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Columns under one heading; a heading may be empty."""
+    """Columns under one heading, which may be empty; numbers stand at the right, words at the left."""
 
     title: str
     columns: tuple[str, ...]
+    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,9 @@ class Table:
         return sum(len(group.columns) for group in self.groups) > WIDEST
 
     def split(self) -> list[Table]:
-        """A table for each group of columns."""
+        """A table for each group of columns; one whose groups have no headings stays whole."""
+        if not all(group.title for group in self.groups):
+            return [self]
         parts, start = [], 0
         for group in self.groups:
             end = start + len(group.columns)
@@ -88,20 +98,39 @@ class Table:
         return parts
 
 
-def number(value: float | None, digits: int = 3, mark: str = "") -> Cell:
-    return Cell("-") if value is None else Cell(f"{value:.{digits}f}", mark)
+def text_table(
+    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = ""
+) -> Table:
+    """A table of ready texts. Columns that hold nothing but numbers (and dashes) go to the right."""
+    words = [not all(_is_number(row[i]) for row in rows) for i in range(len(header))]
+    groups = tuple(Group("", (head,), text) for head, text in zip(header, words, strict=True))
+    return Table(name, title, caption, (), groups, tuple(Row((), tuple(map(Cell, row))) for row in rows))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.removesuffix("%").strip())
+    except ValueError:
+        return text in ("", "-")
+    return True
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """So many decimals; powers of ten for what would round to nothing; a dash for nothing at all."""
+    if value is None:
+        return "-"
+    return f"{value:.1e}" if value and abs(value) < 0.5 * 10**-digits else f"{value:.{digits}f}"
 
 
 def terminal(table: Table, width: int = 80) -> list[RichTable]:
     """The table for rich, in one piece where that fits into so many letters, else a piece for each group."""
     pieces = []
     for part in [table] if _width(table) <= width else table.split():
-        heads = _heads(part)
         rich = RichTable(title=escape(part.title), box=None, title_justify="left", title_style="bold")
         for label in part.labels:
             rich.add_column(escape(label), no_wrap=True)
-        for head in heads:
-            rich.add_column(escape(head), justify="right", no_wrap=True)
+        for head, words in zip(_heads(part), _words(part), strict=True):
+            rich.add_column(escape(head), justify="left" if words else "right", no_wrap=not words)
         for row in part.rows:
             cells = [TERMINAL.get(cell.mark, "{}").format(escape(cell.text)) for cell in row.cells]
             rich.add_row(*(escape(label) for label in row.labels), *cells)
@@ -116,6 +145,10 @@ def _heads(table: Table) -> list[str]:
         for group in table.groups
         for column in group.columns
     ]
+
+
+def _words(table: Table) -> list[bool]:
+    return [group.words for group in table.groups for _ in group.columns]
 
 
 def _width(table: Table) -> int:
@@ -133,15 +166,16 @@ def markdown(table: Table) -> str:
     pieces = table.split() if table.wide else [table]
     parts = [f"## {table.title}\n"]
     for piece in pieces:
-        parts += [*([f"### {piece.title}\n"] if len(pieces) > 1 else []), _piped(piece)]
-    return "\n".join([*parts, f"{table.caption}\n"])
+        parts += [*([f"### {piece.title}\n"] if len(pieces) > 1 else []), piped(piece)]
+    return "\n".join([*parts, f"{table.caption}\n"] if table.caption else parts)
 
 
-def _piped(table: Table) -> str:
+def piped(table: Table) -> str:
+    """The Markdown table alone, whatever its width."""
     heads = [f"{group.title} {column}".strip() for group in table.groups for column in group.columns]
     lines = [
         [*table.labels, *heads],
-        [*["---"] * len(table.labels), *["---:"] * len(heads)],
+        [*["---"] * len(table.labels), *("---" if words else "---:" for words in _words(table))],
         *(
             [*row.labels, *(MARKDOWN.get(cell.mark, "{}").format(cell.text) for cell in row.cells)]
             for row in table.rows
@@ -154,9 +188,9 @@ def latex(table: Table) -> str:
     """A table environment; it needs booktabs, amssymb for check marks, and graphicx where it is wide: then it
     goes over both columns and shrinks to the page.
     """
-    width = sum(len(group.columns) for group in table.groups)
+    places = "l" * len(table.labels) + "".join("l" if words else "r" for words in _words(table))
     kind = "table*" if table.wide else "table"
-    lines = [rf"\begin{{tabular}}{{{'l' * len(table.labels)}{'r' * width}}}", r"\toprule"]
+    lines = [rf"\begin{{tabular}}{{{places}}}", r"\toprule"]
     if any(group.title for group in table.groups):
         lines += _headings(table)
     columns = [*table.labels, *(column for group in table.groups for column in group.columns)]
@@ -189,3 +223,12 @@ def _line(cells: Sequence[str]) -> str:
 def tex(text: str) -> str:
     """Plain text for LaTeX."""
     return "".join(TEX.get(letter, letter) for letter in text)
+
+
+def comma_separated(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV with a header line; None is an empty place, and what has no column is left out."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mast.job import InputError
@@ -113,7 +114,20 @@ def test_several_polygons_are_one_object() -> None:
         ([[1, 2, 3, float("nan"), 5, 6]], "finite"),
         ({"size": [8, 8], "counts": [64]}, "8x8"),
         ({"size": [10, 10], "counts": [60, 30]}, "sum to 90"),
-        ({"size": [10, 10], "counts": [-5, 105]}, "sum to 100"),
+        ({"size": [10, 10], "counts": [-5, 105]}, "a run of -5"),
+        ({"size": [10, 10], "counts": [2**62] * 4}, "a run of 4611686018427387904"),
+        ({"size": [10, 10], "counts": [2**32, 100 - 2**32]}, "a run of 4294967296"),
+        ({"size": [10, 10], "counts": [100, 10**400]}, "a run of 1000000"),
+        ({"size": [10, 10], "counts": [True, 99]}, "whole numbers"),
+        ({"size": [10, 10], "counts": {"a": 1}}, "whole numbers"),
+        ({"size": [10, 10], "counts": "o" * 10**6}, "without an end"),
+        ({"size": [10, 10**400], "counts": [100]}, "the photo 10x10"),
+        ({"size": [10], "counts": [100]}, "unpack"),
+        ([[1, 2, 3, float("inf"), 5, 6]], "finite"),
+        ([[1, 2, 3, 10**400, 5, 6]], "far outside"),
+        ([[1, 2, 3, "4", 5, 6]], "no number"),
+        ([[1, 2, 3, [4], 5, 6]], "no number"),
+        ([None], "a polygon of None"),
         ({"size": [10, 10], "counts": [50.5, 49.5]}, "whole numbers"),
         ({"size": [10, 10], "counts": "~~"}, "cannot be in"),
         ({"size": [10, 10], "counts": "o"}, "cut short"),
@@ -152,16 +166,141 @@ def test_photos_know_their_objects(tmp_path: Path) -> None:
     assert photos["b.jpg"][0].annotations == ()
 
 
+def test_sums_that_wrap_around_are_no_sums() -> None:
+    """Four runs of 2^62 sum to 0 in 64 bits; so do these to 100, which once ended the process."""
+    wrapping = [2**62, 2**62, 2**62, 2**62 + 100]
+    assert np.array(wrapping, np.uint64).sum() == 100
+    for counts in (wrapping, compress(wrapping)):
+        with pytest.raises(ValueError, match="a run"):
+            decode({"size": [10, 10], "counts": counts}, (10, 10))
+
+
+ENTRY = '{{"id": 1, "file_name": "a.jpg", "width": {width}, "height": {height}}}'
+
+
+@pytest.mark.parametrize("side", ["Infinity", "-Infinity", "NaN", "1e400", "1" + "0" * 400, "0", "-5", "2.5"])
+@pytest.mark.parametrize("which", ["width", "height"])
+def test_sizes_that_no_photo_has(tmp_path: Path, side: str, which: str) -> None:
+    entry = ENTRY.format(**{"width": "9", "height": "9", which: side})
+    path = tmp_path / "x.json"
+    path.write_text(f'{{"images": [{entry}], "annotations": []}}')
+    with pytest.raises(
+        InputError, match=r"x\.json: (an entry is damaged \(a side of|damaged JSON)"
+    ) as caught:
+        read_coco(path)
+    assert len(str(caught.value)) < 300
+
+
+def test_more_pixels_than_any_photo_has(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f'{{"images": [{ENTRY.format(width=10**6, height=10**6)}], "annotations": []}}')
+    with pytest.raises(InputError, match="a photo of 1000000x1000000 pixels"):
+        read_coco(path)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**62, 2**63, 10**400, -1, 1e308, float("inf"), float("nan"), "", "0", "o" * 99])
+    | st.floats()
+    | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def entries(*names: str) -> st.SearchStrategy[dict[str, object]]:
+    """Objects with these names, any of them missing, holding now what belongs there and now anything."""
+    usual = st.integers(0, 3) | st.just("a.jpg")
+    shapes = st.fixed_dictionaries({}, optional={"size": values, "counts": values}) | st.lists(values)
+    return st.fixed_dictionaries(
+        {}, optional={name: (shapes if name == "segmentation" else usual) | values for name in names}
+    )
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "images": st.lists(entries("id", "file_name", "width", "height"), max_size=3) | values,
+            "annotations": st.lists(
+                entries("id", "image_id", "category_id", "iscrowd", "segmentation"), max_size=4
+            )
+            | values,
+            "categories": st.lists(entries("id", "name"), max_size=2) | values,
+        },
+    )
+    | values
+)
+@settings(max_examples=300)
+def test_any_json_is_a_result_or_refused_in_words(tmp_path: Path, data: object) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(data))
+    try:
+        for photos in read_coco(path).values():
+            for photo in photos:
+                for annotation in sorted(photo.annotations, key=lambda a: a.id):  # as CocoSource does
+                    assert annotation.mask(photo.size).shape == photo.size[::-1]
+    except InputError as error:
+        assert len(str(error)) < 500
+
+
+@given(entries("segmentation"), st.integers(1, 9), st.integers(1, 9))
+@settings(max_examples=300)
+def test_any_segmentation_is_a_mask_or_refused_in_words(
+    entry: dict[str, object], width: int, height: int
+) -> None:
+    try:
+        mask = Annotation(1, "cat", False, entry.get("segmentation")).mask((width, height))
+    except InputError:
+        return
+    assert mask.shape == (height, width) and mask.dtype == bool
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(-3, 90) | st.integers(), max_size=12))
+@settings(max_examples=300)
+def test_any_counts_are_a_mask_or_refused_in_words(width: int, height: int, counts: list[int]) -> None:
+    """Also when the last run is made to fit, so that good ones are among them."""
+    for runs in (counts, [*counts, width * height - sum(counts)]):
+        try:
+            mask = from_counts(runs, (width, height))
+        except ValueError:
+            continue
+        assert min(runs) >= 0 and sum(runs) == width * height
+        assert mask.sum() == sum(runs[1::2])
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_refused_in_words_or_read(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with contextlib.suppress(InputError):
+        read_coco(path)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (None, "no such annotation file"),
-        ('{"images": [', "not JSON"),
+        ('{"images": [', "damaged JSON"),
         ("[]", "'images' is missing"),
         ('{"images": []}', "'annotations' is missing"),
         ('{"images": [{"id": 1, "file_name": "a", "width": 5}], "annotations": []}', "no 'height'"),
         ('{"images": [], "annotations": [{"id": 1}]}', "no 'image_id'"),
         ('{"images": [], "annotations": [5]}', "damaged"),
+        ('{"images": [], "annotations": [{"id": 1, "image_id": [1]}]}', "an id is [1]"),
+        ('{"images": [], "annotations": [{"id": 1.5, "image_id": 1}]}', "an id is 1.5"),
+        (
+            '{"images": [], "annotations": [{"id": 1, "image_id": 1}, {"id": "b", "image_id": 1}]}',
+            "ids of annotations are numbers and text mixed",
+        ),
+        (
+            '{"images": [], "annotations": [{"id": 1, "image_id": 1}, {"id": 2, "image_id": "1"}]}',
+            "ids of photos are numbers and text mixed",
+        ),
+        ('{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\\ud800"}]}', "damaged"),
+        ('{"images": ' + "[" * 100_000 + "]" * 100_000 + "}", "damaged JSON"),
     ],
 )
 def test_a_file_that_is_no_annotation_file_is_refused_by_name(

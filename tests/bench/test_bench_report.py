@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,18 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from rich.console import Console
 
 from mast.bench.data.make import make
 from mast.bench.data.manifest import Manifest
 from mast.bench.report.publish import NO_PLOT, check_stem, save
+from mast.bench.report.ranking import marks, overlap, ranked_cells, ranks, spearman
 from mast.bench.report.report import BenchReport, build
 from mast.bench.report.results import read_runs
-from mast.bench.report.scores import marks, ranks, spearman
 from mast.job import InputError
-from mast.metrics import Collection, Evaluation, Options, evaluate
+from mast.metrics import METRICS, Collection, Estimate, Evaluation, Options, evaluate
+from mast.metrics.evaluation import BIASED
 from mast.regions.sources import LabelSource, pictures
-from mast.tables import Cell, Group, Row, Table, latex, markdown, terminal
 from tests.metrics.conftest import random_inception, random_lpips  # noqa: F401  (fixtures)
 from tests.tiny import picture
 
@@ -135,64 +133,56 @@ def test_spearman_sees_order_alone(pairs: list[tuple[int, int]]) -> None:
     assert np.corrcoef(ranks(a), ranks(b))[0, 1] == pytest.approx(value)
 
 
+def points(*values: float | None) -> list[Estimate | None]:
+    return [None if value is None else Estimate(value) for value in values]
+
+
 def test_marks() -> None:
-    assert marks([3.0, 1.0, None, 2.0]) == ["", "best", "", "second"]
-    assert marks([1.0001, 1.0002, 2.0]) == ["best", "best", "second"]  # they print alike
-    assert marks([1.0, None]) == ["", ""]
+    assert marks(points(3.0, 1.0, None, 2.0)) == ["", "best", "", "second"]
+    assert marks(points(3.0, 1.0, None, 2.0), higher=True) == ["best", "", "", "second"]
+    assert marks(points(1.0001, 1.0002, 2.0)) == ["best", "best", "second"]  # they print alike
+    assert marks(points(1.0, None)) == ["", ""]
 
 
-# ------------------------------------------------------------------------------------------------ tables
+def test_no_mark_where_intervals_overlap() -> None:
+    def three(*ends: tuple[float, float]) -> list[str]:
+        return marks([Estimate(sum(interval) / 2, interval) for interval in ends])
+
+    assert three((1, 2), (3, 4), (5, 6)) == ["best", "second", ""]
+    assert three((1, 3.5), (3, 4), (5, 6)) == ["", "", ""]  # and without a best there is no second
+    assert three((1, 2), (3, 5.5), (5, 6)) == ["best", "", ""]
+    assert three((1, 9), (3, 4), (5, 6)) == ["", "", ""]  # whoever is in doubt, nobody is ahead of it
+    assert marks([Estimate(1.5, (1, 2)), Estimate(2.0), Estimate(3.0)]) == ["", "", ""]
 
 
-@pytest.fixture
-def table() -> Table:
-    rows = (
-        Row(("a_b", "50% & more"), (Cell("1.0", "best"), Cell("2.0"), Cell("-"))),
-        Row(("✓", ""), (Cell("1.5", "second"), Cell("1.0", "best"), Cell("3"))),
-    )
-    groups = (Group("FID ↓", ("N=2", "N=3")), Group("n", ("N=2",)))
-    return Table("t", "A table", "Caption_1.", ("one", "two"), groups, rows)
+intervals = st.tuples(st.floats(0, 10), st.floats(0, 10), st.booleans()).map(
+    lambda ends: Estimate(sum(ends[:2]) / 2, (min(ends[:2]), max(ends[:2])) if ends[2] else None)
+)
 
 
-def test_markdown(table: Table) -> None:
-    lines = markdown(table).splitlines()
-    assert lines[2] == "| one | two | FID ↓ N=2 | FID ↓ N=3 | n N=2 |"
-    assert lines[3] == "| --- | --- | ---: | ---: | ---: |"
-    assert lines[4] == "| a_b | 50% & more | **1.0** | 2.0 | - |"
-    assert lines[5] == "| ✓ |  | <u>1.5</u> | **1.0** | 3 |"
-    assert lines[-1] == "Caption_1."
+@given(st.lists(st.none() | intervals, max_size=8), st.booleans())
+def test_marks_are_never_given_where_intervals_overlap(rows: list[Estimate | None], higher: bool) -> None:
+    given_marks = marks(rows, higher)
+    known = [row for row in rows if row is not None]
+    for i, (row, mark) in enumerate(zip(rows, given_marks, strict=True)):
+        if not mark:
+            continue
+        assert row is not None
+        assert not any(overlap(row, other) for j, other in enumerate(rows) if j != i and other is not None)
+        ahead = [e for e in known if (e.value > row.value if higher else e.value < row.value)]
+        assert all(round(e.value, 3) == round(row.value, 3) for e in ahead) or mark == "second"
+    assert ("second" not in given_marks) or ("best" in given_marks)
 
 
-def test_latex(table: Table) -> None:
-    text = latex(table)
-    assert r"\begin{tabular}{llrrr}" in text
-    assert r" &  & \multicolumn{2}{c}{FID $\downarrow$} & \multicolumn{1}{c}{n} \\" in text
-    assert r"\cmidrule(lr){3-4}\cmidrule(lr){5-5}" in text
-    assert r"a\_b & 50\% \& more & \textbf{1.0} & 2.0 & - \\" in text
-    assert r"\checkmark &  & \underline{1.5}" in text
-    assert r"\caption{A table. Caption\_1.}" in text
-    for rule in ("toprule", "midrule", "bottomrule"):
-        assert text.count(f"\\{rule}") == 1
-
-
-def test_a_wide_table_is_shown_in_pieces(table: Table) -> None:
-    assert len(terminal(table)) == 1 and len(terminal(table, 30)) == 2
-    groups = tuple(Group(name, tuple("abcd")) for name in ("w", "x", "y", "z"))
-    wide = Table("t", "T", "", ("m",), groups, (Row(("r",), tuple(Cell(str(i)) for i in range(16))),))
-    parts = wide.split()
-    assert [part.title for part in parts] == ["T: w", "T: x", "T: y", "T: z"]
-    assert [cell.text for cell in parts[1].rows[0].cells] == ["4", "5", "6", "7"]
-    values = [[1000.0 + i] * 16 for i in range(3)]
-    rows = tuple(Row((f"row {v[0]}",), tuple(Cell(f"{x:.3f}", "best") for x in v)) for v in values)
-    console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    for piece in terminal(Table("t", "T", "", ("m",), groups, rows), console.width):
-        console.print(piece)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert shown.count("1002.000") == 16 and "…" not in shown  # never a number cut short
-    assert markdown(wide).count("| m |") == 4 and "### T: x" in markdown(wide)
-    assert r"\begin{table*}" in latex(wide) and latex(wide).count(r"\begin{tabular}") == 1
-    with pytest.raises(ValueError):
-        Table("t", "T", "", ("m",), groups, (Row(("r",), (Cell("1"),)),))
+def test_too_few_samples_are_printed_but_not_ranked() -> None:
+    few, enough = Estimate(1.0, None, False), Estimate(2.0, (1.9, 2.1))
+    cells = ranked_cells(METRICS["lpips"], [few, enough, Estimate(3.0, (2.9, 3.1)), None])
+    assert [(cell.text, cell.mark) for cell in cells] == [
+        *(("1.000", ""), ("2.000", "best"), ("3.000", "second")),
+        ("-", ""),
+    ]
+    kept_out = ranked_cells(METRICS["cosine"], [enough, Estimate(3.0, (2.9, 3.1)), few], [True, False, True])
+    assert [cell.mark for cell in kept_out] == ["", "", ""]
 
 
 # ------------------------------------------------------------------------------------------------ run folders
@@ -236,7 +226,8 @@ def variant(tmp_path: Path, manifest: Manifest) -> Callable[..., Path]:
             hashes = [{"sha256": file.sha256} for file in sample.files()]
             regions = [{"mask": hashes[k], "style": hashes[k + 1]} for k in range(1, len(hashes), 2)]
             picture(64, 64, 1000 + i + len(name)).save(folder / f"{sample.id}.png")
-            (folder / f"{sample.id}.json").write_text(json.dumps({"content": hashes[0], "regions": regions}))
+            record = {"content": hashes[0], "regions": regions, "settings": {}, "method": {}}
+            (folder / f"{sample.id}.json").write_text(json.dumps(record))
         return folder
 
     return call
@@ -246,9 +237,12 @@ Numbers = dict[tuple[str, int], tuple[float, float, float, float]]
 
 
 def measured(
-    numbers: Numbers, seen: dict[str, list[str]] | None = None
+    numbers: Numbers, seen: dict[str, list[str]] | None = None, pictures: int | None = None
 ) -> Callable[[str, Collection], Evaluation]:
-    """Known numbers instead of networks: what is tested here is what becomes of them."""
+    """Known numbers instead of networks: what is tested here is what becomes of them.
+
+    pictures: over how many they pretend to be; else over those of the collection.
+    """
 
     def measure(what: str, found: Collection) -> Evaluation:
         name, _, n = what.partition(", N = ")
@@ -257,14 +251,21 @@ def measured(
         artfid, fid, lpips, rfid = numbers.get((name, int(n)), (9.0, 8.0, 0.5, 7.0))
         nets = {"inception": "fid 0123", "lpips": "alex 4567"}
         return Evaluation(
-            n=len(found.samples),
-            n_regions=sum(len(s.regions) for s in found.samples),
+            n=pictures or len(found.samples),
+            n_regions=int(n) * (pictures or len(found.samples)),
             n_styles=1,
             artfid=artfid,
             fid=fid,
             lpips=lpips,
             rfid=rfid,
             mfid=MFID[int(n) - 2],
+            rkid=rfid / 100,
+            cosine=1 - lpips,
+            intervals={
+                "lpips": (lpips - 1e-4, lpips + 1e-4),
+                "rkid": (rfid / 100 - 0.02, rfid / 100 + 0.02),
+                "cosine": (1 - lpips - 1e-4, 1 - lpips + 1e-4),
+            },
             networks=nets,
             notes=["a note of the metrics"],
         )
@@ -298,7 +299,7 @@ def cells(report: BenchReport, name: str) -> dict[tuple[str, ...], list[tuple[st
 def test_the_papers_comparison(tmp_path: Path, variant: Callable[..., Path]) -> None:
     for name in PAPER:
         variant(name, {"name": "unheard-of"} if name == "bpc" else None)
-    report = report_of(tmp_path, measured(paper_numbers()))
+    report = report_of(tmp_path, measured(paper_numbers(), pictures=3600))
     rows = cells(report, "comparison")
     names = [labels[1] for labels in rows]
     assert names.index("styleid") < names.index("mast") and ("-", "bpc") in rows
@@ -310,14 +311,20 @@ def test_the_papers_comparison(tmp_path: Path, variant: Callable[..., Path]) -> 
         ("15.117", "best"),
         ("14.928", "best"),
     ]
-    assert [mark for _, mark in mast[15:]] == ["second", "best", "best", "second", "best"]
+    assert [mark for _, mark in mast[15:20]] == ["second", "best", "best", "second", "best"]
     galleries = next(row for labels, row in rows.items() if labels[1] == "stylegallery")
     assert [mark for _, mark in galleries[10:15]] == ["best"] * 5
     assert galleries[4] == ("19.907", "")
     table = report.tables[0]
-    assert "n = 10 for N = 2; n = 6 for N = 3; n = 4 for N = 4; n = 4 for N = 5" in table.caption
+    assert "n = 3600 for N = 2; n = 3600 for N = 3" in table.caption and "too few" not in table.caption
     assert "Inception: fid 0123" in table.caption and "LPIPS: alex 4567" in table.caption
-    assert [group.title for group in table.groups] == ["ArtFID ↓", "FID ↓", "LPIPS ↓", "R-FID ↓"]
+    assert [group.title for group in table.groups] == [
+        *("ArtFID ↓", "FID ↓", "LPIPS ↓", "R-FID ↓"),
+        *("R-KID ↓", "cosine ↑"),
+    ]
+    # R-KID's intervals are wide enough to meet their neighbours', the cosine's are not.
+    assert {mark for row in rows.values() for _, mark in row[20:25]} == {""}
+    assert [mark for _, mark in galleries[25:]] == ["best"] * 5
     spearmans = cells(report, "spearman")
     assert [text for text, _ in spearmans["ArtFID",][:4]] == ["0.881", "0.929", "0.952", "0.952"]
     assert [text for text, _ in spearmans["LPIPS",][:4]] == ["-0.690", "-0.762", "-0.738", "-0.571"]
@@ -327,6 +334,61 @@ def test_the_papers_comparison(tmp_path: Path, variant: Callable[..., Path]) -> 
         *("11.260", "14.219", "18.797", "20.883", "9.623"),
     ]
     assert report.notes.count("a note of the metrics") == 1
+
+
+def test_few_pictures_are_reported_but_no_fid_is_ranked(tmp_path: Path, variant: Callable[..., Path]) -> None:
+    """Table 1's numbers over 10 pictures and fewer: LPIPS may be ranked by its intervals, ArtFID not."""
+    for name in PAPER:
+        variant(name)
+    report = report_of(tmp_path, measured(paper_numbers()))
+    table = report.tables[0]
+    for row in table.rows:
+        assert {cell.mark for cell in (*row.cells[:10], *row.cells[15:20])} == {""}
+        assert row.cells[0].text != "-"
+    assert "n = 10 for N = 2; n = 6 for N = 3; n = 4 for N = 4; n = 4 for N = 5" in table.caption
+    assert "Not ranked, for n below 2,048 is too few: ArtFID, FID, R-FID." in table.caption
+    galleries = next(
+        row for labels, row in cells(report, "comparison").items() if labels[1] == "stylegallery"
+    )
+    assert [mark for _, mark in galleries[10:15]] == ["best"] * 5
+    intervals = cells(report, "intervals")["mast",]
+    assert [text for text, _ in intervals[:2]] == ["0.531 to 0.531", "0.526 to 0.526"]
+    assert intervals[4][0] == "0.0926 to 0.1326"
+
+
+def test_below_twenty_pictures_nothing_is_ranked(tmp_path: Path, variant: Callable[..., Path]) -> None:
+    known = measured(paper_numbers())
+
+    def measure(what: str, found: Collection) -> Evaluation:
+        evaluation = known(what, found)
+        if evaluation.n < 10:
+            evaluation.intervals = {}
+        return evaluation
+
+    for name in ("styleid", "mast"):
+        variant(name)
+    report = report_of(tmp_path, measure)
+    caption = report.tables[0].caption
+    assert "for n below 20 is too few: LPIPS, R-KID, cosine at N = 3, 4, 5." in caption
+    marked = {
+        labels[1]: [mark for _, mark in row[10:15]] for labels, row in cells(report, "comparison").items()
+    }
+    assert marked == {
+        "styleid": ["best", "", "", "", ""],
+        "mast": ["second", "", "", "", ""],
+    }  # nor on average
+    assert cells(report, "intervals")["mast",][1] == ("too few (below 20)", "")
+
+
+def test_the_average_has_the_mean_interval(tmp_path: Path, variant: Callable[..., Path]) -> None:
+    variant("mast")
+    (row,) = report_of(tmp_path, measured(paper_numbers())).rows
+    average = row.average(METRICS["rkid"], NUMBERS)
+    means = [np.mean([row.estimate(METRICS["rkid"], n).interval[end] for n in NUMBERS]) for end in (0, 1)]
+    assert average.interval == pytest.approx(means)
+    assert average.value == pytest.approx(np.mean(PAPER["mast"][3]) / 100) and average.enough
+    assert row.average(METRICS["fid"], NUMBERS).interval is None
+    assert row.average(METRICS["fid"], (2, 9)) is None  # the others are no substitute
 
 
 def test_the_compositor_is_chosen_per_method_and_n(tmp_path: Path, variant: Callable[..., Path]) -> None:
@@ -369,7 +431,7 @@ def test_the_ablation_is_known_by_its_switches(tmp_path: Path, variant: Callable
         ("second", 2): (14.769, 8.495, 0.555, 10.803),
         ("mast", 2): (14.780, 8.656, 0.531, 11.260),
     }
-    report = report_of(tmp_path, measured(ablation))
+    report = report_of(tmp_path, measured(ablation, pictures=3600))
     table = cells(report, "ablation")
     assert list(table) == [
         ("", "", "", "shared"),
@@ -397,20 +459,21 @@ def test_rows_are_compared_on_the_samples_they_share(
     for sample in manifest.of(5):
         (short / f"{sample.id}.png").unlink()
     seen: dict[str, list[str]] = {}
-    report = report_of(tmp_path, measured({}, seen))
+    numbers: Numbers = {("shared", n): (9.0, 8.0, 0.4, 7.0) for n in NUMBERS}
+    report = report_of(tmp_path, measured(numbers, seen))
     assert seen["mast, N = 2"] == seen["shared, N = 2"] == twos[3:]
     assert "shared, N = 5" not in seen and len(seen["mast, N = 5"]) == 4
     note = "N = 2: compared on the 7 samples that all variants have (mast 10, shared 7 of 10)"
     assert note in report.notes and "N = 5: shared has no sample yet" in report.notes
     shared = cells(report, "comparison")["R-M", "shared"]
     assert shared[3] == ("-", "") and shared[4] == ("-", "")  # no number, and so no average
-    assert shared[0][1] == "best"
+    assert shared[10] == ("0.400", "best")
 
-    every = report_of(tmp_path, measured({}, seen), everything=True)
+    every = report_of(tmp_path, measured(numbers, seen), everything=True)
     assert len(seen["mast, N = 2"]) == 10 and len(seen["shared, N = 2"]) == 7
     rows = cells(every, "comparison")
-    assert rows["R-M", "mast"][0] == ("9.000", "")  # over different samples nothing is best
-    assert rows["R-M", "mast"][1][1] == "best"
+    assert rows["R-M", "shared"][10] == ("0.400", "")  # over different samples nothing is best
+    assert rows["R-M", "shared"][11] == ("0.400", "best")
     assert [text for text, _ in rows["R-M", "shared"][-4:]] == ["7", "6", "4", "-"]
     assert any("not comparable" in note for note in every.notes)
 
@@ -510,7 +573,7 @@ def test_every_form_is_written(tmp_path: Path, variant: Callable[..., Path]) -> 
         variant(name)
     variant("zstar-hard", {"name": "zstar"}, "hard")
     numbers = {(f"{k}-hard" if k == "zstar" else k, n): row for (k, n), row in paper_numbers().items()}
-    report = report_of(tmp_path, measured(numbers))
+    report = report_of(tmp_path, measured(numbers, pictures=3600))
     stem = check_stem(tmp_path / "tables v1.0", False)
     written = save(report, stem)
     assert {path.name for path in written} == {
@@ -525,8 +588,10 @@ def test_every_form_is_written(tmp_path: Path, variant: Callable[..., Path]) -> 
     rows = list(csv.DictReader((tmp_path / "tables v1.0.csv").open()))
     assert len(rows) == 12
     first = next(row for row in rows if row["variant"] == "mast" and row["n"] == "2")
-    assert (float(first["artfid"]), first["samples"], first["inception"]) == (14.78, "10", "fid 0123")
-    assert first["rfid_std"] == "" and first["shown"] == "1"
+    assert (float(first["artfid"]), first["samples"], first["inception"]) == (14.78, "3600", "fid 0123")
+    assert first["rfid_std"] == "" and first["shown"] == "1" and first["ssim_low"] == ""
+    ends = float(first["lpips_low"]), float(first["lpips_high"])
+    assert ends == pytest.approx((0.5309, 0.5311)) and data["scores"][0]["intervals"]["lpips"]
     with pytest.raises(InputError, match="exists already"):
         check_stem(stem, False)
     check_stem(stem, True)
@@ -561,13 +626,19 @@ def test_real_networks_measure_real_files(
         inception_weights=random_inception, lpips_weights=random_lpips, repeats=2, skip_bad=True
     )
     report = report_of(tmp_path, lambda what, found: evaluate(found, options))
-    assert [(score.variant, score.n, score.samples, score.regions) for score in report.scores] == [
+    assert [(s.variant, s.n, s.samples, s.evaluation.n_regions) for s in report.scores] == [
         ("mast", 2, 2, 4),
         ("shared", 2, 2, 4),
     ]
     for score in report.scores:
-        assert score.artfid == pytest.approx((1 + score.lpips) * (1 + score.fid))  # type: ignore[operator]
-        assert score.rfid and score.mfid and score.networks["inception"].startswith("fid ")
+        found = score.evaluation
+        assert found.artfid == pytest.approx((1 + found.lpips) * (1 + found.fid))  # type: ignore[operator]
+        assert found.rfid and found.mfid and found.rkid is not None and found.cosine
+        assert found.networks["inception"].startswith("fid ")
+    assert BIASED in report.notes
+    caption = report.tables[0].caption
+    assert "n below 20 is too few: LPIPS, R-KID, cosine" in caption
+    assert not any(cell.mark for table in report.tables for row in table.rows for cell in row.cells)
     spoiled = folders[1] / f"{manifest.samples[0].id}.png"
     spoiled.write_bytes(spoiled.read_bytes()[:300])
     with pytest.raises(InputError, match="1 results cannot be measured") as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from PIL import Image
 
 from mast.files import atomic, check_output
-from mast.images import pad_to, read_provenance, to_array, to_tensor, work_size
+from mast.images import OUTPUTS, pad_to, read_provenance, read_rgb, to_array, to_tensor, work_size
 from mast.job import InputError, Result
 
 RECORD = {"content": {}, "regions": [], "settings": {"steps": 3}, "method": {"name": "mast"}, "é": "ü"}
@@ -125,6 +126,129 @@ def test_a_record_that_is_not_there_is_refused():
     Image.new("RGB", (20, 20)).save("plain.png")
     with pytest.raises(InputError, match=r"plain\.png: carries no record"):
         read_provenance("plain.png")
+
+
+# -------------------------------------------------------------------------------- formats and records
+
+LOSSLESS = (".png", ".webp", ".tif", ".tiff")
+
+
+def noisy() -> Result:
+    pixels = np.random.default_rng(3).integers(0, 256, (24, 32, 3), dtype=np.uint8)
+    return Result(Image.fromarray(pixels), RECORD, {})
+
+
+@pytest.mark.parametrize("suffix", [*OUTPUTS, ".PNG", ".JPG"])
+def test_the_suffix_is_the_format_and_the_record_is_inside_and_beside(suffix: str):
+    made = noisy()
+    made.save(f"out{suffix}")
+    kinds = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".tif": "TIFF", ".tiff": "TIFF"}
+    assert Image.open(f"out{suffix}").format == kinds[suffix.lower()]
+    far = np.abs(np.asarray(read_rgb(f"out{suffix}"), int) - np.asarray(made.image, int))
+    assert far.max() == 0 if suffix.lower() in LOSSLESS else far.mean() < 4
+    assert json.loads(Path("out.json").read_text()) == RECORD
+    Path("out.json").unlink()
+    assert read_provenance(f"out{suffix}") == RECORD
+
+
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_two_equal_results_are_the_same_bytes(suffix: str):
+    noisy().save(f"a{suffix}")
+    noisy().save(f"b{suffix}")
+    assert Path(f"a{suffix}").read_bytes() == Path(f"b{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_outputs_say_that_they_are_srgb(suffix: str):
+    ImageCms = pytest.importorskip("PIL.ImageCms")
+    noisy().save(f"out{suffix}")
+    info = Image.open(f"out{suffix}").info
+    if suffix == ".png":
+        assert info["srgb"] == 0
+    else:
+        assert "sRGB" in ImageCms.getProfileDescription(io.BytesIO(info["icc_profile"]))
+
+
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_without_metadata_there_is_no_record_anywhere(suffix: str):
+    record = {**RECORD, "content": {"path": "/home/somebody/secret.png"}}
+    made = Result(noisy().image, record, {})
+    made.save(f"out{suffix}", metadata=False)
+    assert os.listdir() == [f"out{suffix}"]
+    assert b"somebody" not in Path(f"out{suffix}").read_bytes()
+    with pytest.raises(InputError, match="carries no record"):
+        read_provenance(f"out{suffix}")
+
+
+def test_without_metadata_the_record_of_the_picture_before_goes_and_other_files_stay():
+    noisy().save("out.png")
+    noisy().save("out.png", overwrite=True, metadata=False)
+    assert os.listdir() == ["out.png"]
+    Path("out.json").write_text('{"mine": 1}')
+    noisy().save("out.png", overwrite=True, metadata=False)
+    assert Path("out.json").read_text() == '{"mine": 1}'
+
+
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_a_record_too_long_for_the_picture_is_beside_it(suffix: str):
+    record = {**RECORD, "regions": ["x" * 1000] * 200}
+    Result(noisy().image, record, {}).save(f"out{suffix}")
+    assert read_provenance(f"out{suffix}") == record
+    Path("out.json").unlink()
+    if suffix in (".jpg", ".jpeg"):
+        with pytest.raises(InputError, match="carries no record"):
+            read_provenance(f"out{suffix}")
+    else:
+        assert read_provenance(f"out{suffix}") == record
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+def test_of_two_runs_for_one_name_one_is_told_that_it_came_too_late(metadata: bool, monkeypatch):
+    """Somebody else's picture appears after the check and before ours has its name: theirs is kept."""
+    save = Image.Image.save
+
+    def slow(image: Image.Image, *args: object, **options: object) -> None:
+        save(image, *args, **options)  # type: ignore[arg-type]
+        Path("out.png").write_bytes(b"theirs")
+
+    monkeypatch.setattr(Image.Image, "save", slow)
+    with pytest.raises(InputError, match=r"out\.png: exists already and is kept"):
+        result().save("out.png", metadata=metadata)
+    assert os.listdir() == ["out.png"] and Path("out.png").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".webp", ".tiff"])
+def test_the_comments_of_other_programs_are_no_record(suffix: str):
+    exif = Image.Exif()
+    exif[0x010E] = "Holiday, {2019}"
+    exif.get_ifd(0x8769)[0x9286] = b"ASCII\0\0\0Steps: 20, Sampler: Euler"
+    Image.new("RGB", (20, 20)).save(f"photo{suffix}", exif=exif)
+    with pytest.raises(InputError, match="carries no record"):
+        read_provenance(f"photo{suffix}")
+
+
+def test_a_record_that_is_no_file_does_not_hang():
+    os.mkfifo("out.json")
+    with pytest.raises(InputError, match=r"out\.json: this is a pipe"):
+        read_provenance("out.json")
+    Image.new("RGB", (20, 20)).save("out.png")
+    with pytest.raises(InputError, match="carries no record"):
+        read_provenance("out.png")
+
+
+def test_a_record_of_many_megabytes_is_refused():
+    Path("out.json").write_text(json.dumps({**RECORD, "regions": "x" * (5 << 20)}))
+    with pytest.raises(InputError, match=r"out\.json: more than 4 MB"):
+        read_provenance("out.json")
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "a\0b.png", "x" * 300 + ".png", "\ud800.png"])
+def test_a_path_that_is_none_is_an_input_error(path: str):
+    with pytest.raises(InputError):
+        result().save(path)
+    with pytest.raises(InputError):
+        read_provenance(path)
+    assert os.listdir() == []
 
 
 # -------------------------------------------------------------------------------- sizes and tensors

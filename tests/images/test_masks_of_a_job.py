@@ -74,8 +74,8 @@ def test_an_aspect_off_by_rounding_is_accepted_and_a_real_one_refused():
     ("masks", "says"),
     [
         ((np.zeros((64, 96), np.float32),), r"region 1 \(its mask\): the mask is empty"),
-        ((box(0, 0, 9, 9), np.full((64, 96), np.nan, np.float32)), "region 2 .*not numbers"),
-        ((np.full((64, 96), 255, np.float32),), "region 1 .*from 255 to 255; scale them"),
+        ((box(0, 0, 9, 9), np.full((64, 96), np.nan, np.float32)), "mask of region 2: .*not numbers"),
+        ((np.full((64, 96), 255, np.float32),), "mask of region 1: .*from 255 to 255; scale them"),
         ((None, box(0, 0, 9, 9), None), "regions 1, 3 have no mask; only one"),
         ((box(0, 0, 96, 64), None), "region 2 has no mask, and the other masks leave nothing over"),
     ],

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from typer.testing import CliRunner
 
 from mast.cli.app import app
 from mast.job import InputError
-from mast.metrics import Options, artfid_of_files, evaluate, from_folders, load_inception, load_lpips
-from mast.metrics.store import Store
+from mast.metrics import (
+    METRICS,
+    EvaluatedPicture,
+    Evaluation,
+    Options,
+    artfid,
+    evaluate,
+    fid,
+    from_folders,
+    load_inception,
+    load_lpips,
+    ssim,
+    statistics,
+)
+from mast.metrics.evaluation import BIASED, FEW
+from mast.metrics.intervals import interval_of_mean
+from mast.metrics.store import Store, read_pair, to_levels
+from mast.tables import terminal
 from tests.tiny import halves, picture
 
 
@@ -40,6 +59,7 @@ def options(random_inception: Path, random_lpips: Path) -> Options:
     return Options(inception_weights=random_inception, lpips_weights=random_lpips, repeats=4)
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_every_number_comes_with_its_n(folders: dict[str, Path], options: Options) -> None:
     stages = []
     report = evaluate(from_folders(*folders.values()), options, lambda *step: stages.append(step))
@@ -48,7 +68,11 @@ def test_every_number_comes_with_its_n(folders: dict[str, Path], options: Option
     assert report.artfid == pytest.approx((1 + report.lpips) * (1 + report.fid))
     assert report.lpips == pytest.approx(sum(row["lpips"] for row in report.samples) / 3)
     assert report.networks["inception"].startswith("fid ") and report.networks["lpips"].startswith("alex ")
-    assert any("biased upward" in note for note in report.notes)
+    assert report.rfid == pytest.approx(report.rfid_mean_term + report.rfid_trace_term)
+    assert report.rkid_std is not None and 0 < report.region_variance < report.rfid_trace_term * 10
+    cosines = [row["cosine"] for row in report.samples]
+    assert -1 <= report.cosine <= 1 and report.cosine == pytest.approx(sum(cosines) / 3)
+    assert BIASED in report.notes and FEW in report.notes and report.intervals == {}
     # three results and six style files, of which four differ
     assert [max(done for s, done, _ in stages if s == stage) for stage in ("features", "lpips", "r-fid")] == [
         9,
@@ -57,56 +81,117 @@ def test_every_number_comes_with_its_n(folders: dict[str, Path], options: Option
     ]
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_a_second_evaluation_reads_what_the_first_computed(
     folders: dict[str, Path], options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = evaluate(from_folders(*folders.values()), options)
-    monkeypatch.setattr("mast.metrics.inception.Encoder.maps", None)  # computing would now fail
+    monkeypatch.setattr("mast.metrics.inception.InceptionEncoder.maps", None)  # computing would now fail
     monkeypatch.setattr("mast.metrics.lpips.Lpips.__call__", None)
     again = evaluate(from_folders(*folders.values()), options)
     assert {**again.to_dict(), "seconds": 0} == {**first.to_dict(), "seconds": 0}
 
 
 def test_without_a_cache_nothing_is_left(
-    folders: dict[str, Path], options: Options, own_cache: Path, random_inception: Path, random_lpips: Path
+    folders: dict[str, Path],
+    options: Options,
+    own_cache: Path,
+    warm_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain = Options(
-        inception_weights=random_inception, lpips_weights=random_lpips, repeats=4, cache=False, batch=1
-    )
-    report = evaluate(from_folders(*folders.values()), plain)
+    found = from_folders(*folders.values())
+    del found.samples[2:]
+    report = evaluate(found, replace(options, cache=False, batch=1))
     assert not (own_cache / "metrics").exists()
-    kept = evaluate(from_folders(*folders.values()), options)
+    monkeypatch.setenv("MAST_CACHE", str(warm_folder))
+    kept = evaluate(found, options)
     assert report.fid == pytest.approx(kept.fid, rel=1e-3) and report.rfid == pytest.approx(
         kept.rfid, rel=1e-3
     )
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_the_pieces_give_the_same_numbers(folders: dict[str, Path], options: Options) -> None:
-    """FID, LPIPS and ArtFID from lists of files, with each style as often as it is assigned."""
+    """FID, LPIPS and ArtFID put together by hand, with each style as often as it is assigned."""
     found = from_folders(*folders.values())
+    del found.samples[2:]
     report = evaluate(found, options)
     encoder = load_inception("fid", options.inception_weights)
-    values = artfid_of_files(
-        [sample.stylized for sample in found.samples],
-        [sample.content for sample in found.samples],
-        [Path(str(region.style)) for sample in found.samples for region in sample.regions],
-        encoder,
-        load_lpips("alex", options.lpips_weights),
+    lpips = load_lpips("alex", options.lpips_weights)
+    results = [sample.stylized for sample in found.samples]
+    styles = [Path(str(region.style)) for sample in found.samples for region in sample.regions]
+    maps = [[encoder.maps([to_levels(Image.open(path))]) for path in paths] for paths in (results, styles)]
+    frechet = fid(*(statistics([torch.cat(each).mean(1)]) for each in maps))
+    pairs = [read_pair(sample) for sample in found.samples]
+    distance = np.mean([float(lpips.of_levels(a[None], b[None])) for a, b in pairs])
+    assert report.fid == pytest.approx(frechet, rel=1e-3)
+    assert report.lpips == pytest.approx(distance, rel=1e-3)
+    assert report.artfid == pytest.approx(artfid(frechet, distance), rel=1e-3)
+
+
+@pytest.mark.usefixtures("warm_cache")
+def test_enough_pictures_have_intervals(
+    folders: dict[str, Path], options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By picture, seeded, for the means over pictures and over pairs; the FIDs have none."""
+    monkeypatch.setattr("mast.metrics.measure.FEWEST", 3)
+    report = evaluate(from_folders(*folders.values()), options)
+    assert set(report.intervals) == {"lpips", "ssim", "cosine", "rkid"} and FEW not in report.notes
+    for name in ("lpips", "ssim", "cosine"):
+        each = torch.tensor([row[name] for row in report.samples])
+        assert report.intervals[name] == pytest.approx(interval_of_mean(each, 0))
+    low, high = report.intervals["rkid"]
+    assert low < report.rkid < high
+    assert evaluate(from_folders(*folders.values()), options).intervals == report.intervals
+    written = report.to_dict()
+    assert json.loads(json.dumps(written))["intervals"]["lpips"] == list(report.intervals["lpips"])
+
+
+@pytest.mark.parametrize(
+    ("n", "regions", "enough"),
+    [(2047, 4094, {"rfid", "mfid"}), (2048, 4096, {"artfid", "fid", "rfid", "mfid"})],
+)
+def test_frechet_distances_are_ranked_from_2048_samples(n: int, regions: int, enough: set[str]) -> None:
+    numbers = dict.fromkeys(METRICS, 1.0)
+    found = Evaluation(n, regions, 9, **numbers, intervals={"lpips": (0.9, 1.1), "rkid": (0.9, 1.1)})
+    estimates = {name: found.estimate(metric) for name, metric in METRICS.items()}
+    assert {name for name, e in estimates.items() if METRICS[name].frechet and e.enough} == enough
+    assert {name for name, e in estimates.items() if e.interval} == {"lpips", "rkid"}
+    few_styles = Evaluation(5000, 0, 40, fid=1.0)  # a set of styles is a sample too
+    assert not few_styles.estimate(METRICS["fid"]).enough
+
+
+def test_the_table_says_how_sure_each_number_is() -> None:
+    found = Evaluation(
+        30, 60, 5, fid=300.0, lpips=0.5, cosine=0.48, rkid=0.1, rkid_std=0.002, rfid=400.0, rfid_std=3.0
     )
-    for name in ("fid", "lpips", "artfid"):
-        assert values[name] == pytest.approx(getattr(report, name), rel=1e-3)
+    found.intervals = {"cosine": (0.471, 0.492), "rkid": (0.09, 0.11)}
+    found.networks = {"inception": "fid 0123", "lpips": "alex 4567"}
+    table = found.table()
+    rows = {row.cells[0].text: [cell.text for cell in row.cells[1:]] for row in table.rows}
+    assert rows["R-KID"] == ["0.1000", "0.0900 to 0.1100", "60 regions", "± 0.0020 over the draws"]
+    assert rows["cosine"][1] == "0.471 to 0.492"
+    assert rows["FID"][1:3] == ["too few (below 2,048)", "30 results"]
+    assert rows["LPIPS"][1] == "too few (below 20)"
+    assert rows["ArtFID"] == ["-", "-", "30 results", ""] and "CFSD" not in rows
+    assert table.caption.startswith("30 results, 60 regions, 5 styles. Inception fid 0123; LPIPS alex 4567; ")
+    (piece,) = terminal(table, 80)
+    assert Console(width=80).measure(piece).maximum <= 80
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_styles_as_a_set_give_no_regional_numbers(
     folders: dict[str, Path], options: Options, tmp_path: Path
 ) -> None:
     for i in range(3):
-        picture(64, 64, 30 + i).save(tmp_path / f"style {i}.png")
+        picture(50, 70, 20 + i).save(tmp_path / f"style {i}.png")
     report = evaluate(from_folders(folders["stylized"], folders["content"], tmp_path), options)
     assert report.fid is not None and report.rfid is None and report.n_styles == 3
-    assert any("R-FID and M-FID need" in note for note in report.notes)
+    assert report.rkid is None and report.cosine is None and report.samples[0]["cosine"] is None
+    assert any("R-FID, M-FID and R-KID need" in note for note in report.notes)
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_damage_is_listed_or_left_out(
     folders: dict[str, Path], random_inception: Path, random_lpips: Path
 ) -> None:
@@ -128,6 +213,7 @@ def test_damage_is_listed_or_left_out(
         damaged.write_bytes(whole)
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_an_empty_region_is_skipped_and_counted(
     folders: dict[str, Path], options: Options, tmp_path: Path
 ) -> None:
@@ -141,32 +227,61 @@ def test_an_empty_region_is_skipped_and_counted(
 
 
 def test_a_cache_that_drops_entries_costs_time_only(
-    folders: dict[str, Path], options: Options, monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Path],
+    options: Options,
+    own_cache: Path,
+    warm_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    full = evaluate(from_folders(*folders.values()), options)
+    found = from_folders(*folders.values())
+    del found.samples[2:]
+    with monkeypatch.context() as warm:
+        warm.setenv("MAST_CACHE", str(warm_folder))
+        full = evaluate(found, options)
     monkeypatch.setenv("MAST_CACHE_LIMIT", "1M")  # a map has half a megabyte
-    small = evaluate(from_folders(*folders.values()), options)
+    small = evaluate(found, options)
     assert small.rfid == pytest.approx(full.rfid, rel=1e-3) and small.fid == pytest.approx(full.fid, rel=1e-3)
 
 
-def test_results_and_photos_of_another_shape_are_not_compared(tmp_path: Path, options: Options) -> None:
-    for folder, width in (("stylized", 64), ("content", 96)):
-        (tmp_path / folder).mkdir()
-        picture(width, 64).save(tmp_path / folder / "a.png")
-    with pytest.raises(InputError, match="another shape than its photo"):
-        evaluate(from_folders(tmp_path / "stylized", tmp_path / "content"), options)
+@pytest.mark.parametrize(
+    ("result", "photo", "says"),
+    [
+        ((64, 64), (96, 64), "another shape than its photo"),
+        ((64, 24), (64, 24), r"a\.png: 64x24 is too small"),
+    ],
+)
+def test_pictures_that_cannot_be_compared_are_problems(
+    result: tuple[int, int], photo: tuple[int, int], says: str, tmp_path: Path
+) -> None:
+    picture(*result).save(tmp_path / "a.png")
+    picture(*photo).save(tmp_path / "photo.png")
+    sample = EvaluatedPicture("a", tmp_path / "a.png", tmp_path / "photo.png")
+    with Store() as store:
+        assert store.distances("ssim", ssim, [sample], None, lambda *step: None) == {}
+        assert list(store.problems) == ["a"] and re.search(says, store.problems["a"])
 
 
-def test_tiny_pictures_are_named(tmp_path: Path, options: Options) -> None:
-    for folder in ("stylized", "content"):
-        (tmp_path / folder).mkdir()
-        picture(64, 24).save(tmp_path / folder / "a.png")
-    with pytest.raises(InputError, match=r"a\.png: 64x24 is too small"):
-        evaluate(from_folders(tmp_path / "stylized", tmp_path / "content"), options)
+def test_files_of_the_same_bytes_are_encoded_once(
+    folders: dict[str, Path], tmp_path: Path, random_inception: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [tmp_path / f"{i}.png" for i in range(3)]
+    for path in copies:
+        path.write_bytes((folders["stylized"] / "0.png").read_bytes())
+    encoder, seen = load_inception("fid", random_inception), []
+
+    def maps(images: list[torch.Tensor]) -> torch.Tensor:
+        seen.extend(images)
+        return torch.zeros(len(images), 64, 2048)
+
+    monkeypatch.setattr(encoder, "maps", maps)
+    with Store() as store:
+        store.extract(encoder, copies, lambda *step: None)
+        assert len(seen) == 1
+        assert store.map(encoder, copies[2]).shape == (64, 2048)
 
 
 def test_bad_options_are_explained() -> None:
-    for wrong in ({"inception": "vgg"}, {"repeats": 0}, {"size": 10}):
+    for wrong in ({"inception": "vgg"}, {"repeats": 0}, {"size": 10}, {"seed": -1}):
         with pytest.raises(InputError):
             Options(**wrong)
 
@@ -183,6 +298,7 @@ def test_the_store_names_files_by_content(
         assert store._map_key(other, copy) != store._map_key(encoder, copy)
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_the_command(
     folders: dict[str, Path], random_inception: Path, random_lpips: Path, tmp_path: Path
 ) -> None:
@@ -197,9 +313,11 @@ def test_the_command(
     written = json.loads((tmp_path / "report.json").read_text())
     rows = list(csv.DictReader((tmp_path / "report.csv").open()))
     assert [row["name"] for row in rows] == ["0", "1", "2"]
-    assert float(rows[0]["lpips"]) == pytest.approx(written["samples"][0]["lpips"])
+    for name in ("lpips", "cosine"):
+        assert float(rows[0][name]) == pytest.approx(written["samples"][0][name])
+    assert {"rkid", "rkid_std", "rfid_mean_term", "rfid_trace_term", "region_variance"} <= written.keys()
     printed = json.loads(run(app, ["eval", *given, "--json"]).stdout)
-    for name in ("fid", "lpips", "artfid", "rfid", "mfid", "n"):
+    for name in ("fid", "lpips", "artfid", "rfid", "mfid", "rkid", "cosine", "n"):
         assert printed[name] == pytest.approx(written[name])
     kept = run(app, ["eval", *given, "-o", str(tmp_path / "report.json")])
     assert isinstance(kept.exception, InputError) and "--overwrite" in str(kept.exception)

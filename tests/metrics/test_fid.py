@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mast.job import InputError
-from mast.metrics.artfid import artfid
-from mast.metrics.fid import Statistics, fid, frechet_from_moments, statistics, symmetric_root
+from mast.metrics.fid import (
+    Statistics,
+    artfid,
+    fid,
+    frechet_from_moments,
+    frechet_terms,
+    statistics,
+    symmetric_root,
+)
 
 
 def normal(n: int, d: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
@@ -33,6 +40,15 @@ def test_a_shift_costs_its_squared_length(n: int) -> None:
     vectors = normal(n, 64)
     shift = torch.linspace(-1, 1, 64, dtype=torch.float64)
     assert fid(of(vectors), of(vectors + shift)) == pytest.approx(float(shift.square().sum()), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [20, 500])
+def test_the_two_terms_are_of_the_means_and_of_the_covariances(n: int) -> None:
+    a, b = of(normal(n, 64, 1)), of(3 * normal(n, 64, 1) + 0.5)
+    mean, trace = frechet_terms(a.mean(), a.factor(), b.mean(), b.factor())
+    assert mean == pytest.approx(float((a.mean() - b.mean()).square().sum()))
+    assert trace == pytest.approx(4 * float(a.covariance().trace()), rel=1e-6)  # (3 - 1)^2
+    assert mean + trace == pytest.approx(fid(a, b))
 
 
 def test_diagonal_gaussians_have_the_analytic_distance() -> None:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mast.metrics import load_inception, load_lpips, statistics
+from mast.metrics import kid, load_inception, load_lpips, region_distances, region_pairs, statistics
 from mast.metrics.fid import fid
 from mast.metrics.inception import Conv, Inception, _from_script
 from mast.metrics.lpips import read_layers
@@ -123,6 +123,30 @@ def test_torch_fidelity(square: list[list[Path]], inception_file: Path, pth: Pat
         with torch.inference_mode():
             theirs = model(images)[0]
         assert relative(pooled("fid", inception_file, paths), theirs) < 1e-5
+
+
+def test_kid_is_torch_fidelitys(square: list[list[Path]], inception_file: Path) -> None:
+    """Its kernel and its estimate, on the features of real pictures; as many of each."""
+    package = parity("torch_fidelity.metric_kid")
+    x, y = (pooled("fid", inception_file, paths[:6]) for paths in square)
+    theirs = package.polynomial_mmd(x.double().numpy(), y.double().numpy(), degree=3, gamma=None, coef0=1)
+    assert kid(x, y) == pytest.approx(theirs, rel=1e-10)
+    assert kid(x, y) == pytest.approx(package.polynomial_mmd(x.numpy(), y.numpy(), 3, None, 1), rel=1e-3)
+    subset = {"kid_subsets": 1, "kid_subset_size": 6, "kid_degree": 3, "kid_gamma": None, "kid_coef0": 1}
+    found = package.kid_features_to_metric(x, y, **subset, rng_seed=0, verbose=False)
+    assert kid(x, y) == pytest.approx(found[package.KEY_METRIC_KID_MEAN], rel=1e-3)
+
+
+def test_rkid_is_torch_fidelitys_u_statistic(square: list[list[Path]], inception_file: Path) -> None:
+    """Regions that are whole pictures have one possible draw: the pooled features of pictures and styles."""
+    package = parity("torch_fidelity.metric_kid")
+    encoder = load_inception("fid", inception_file)
+    results, styles = (encoder.maps([to_levels(Image.open(p)) for p in paths[:6]]) for paths in square)
+    pairs = [region_pairs(results[i], torch.ones(1, 64), [f"{i}"], f"{i}")[0][0] for i in range(6)]
+    ours = region_distances(pairs, lambda name: styles[int(name)], repeats=2)
+    x, y = (maps.mean(1).double().numpy() for maps in (results, styles))
+    kernels = [package.polynomial_kernel(a, b) for a, b in ((x, x), (x, y), (y, y))]
+    assert ours.rkid == pytest.approx(package.mmd2(*kernels, mmd_est="u-statistic"), rel=1e-4)
 
 
 def test_a_state_dict_gives_what_the_packaged_file_gives(

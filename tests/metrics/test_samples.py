@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -94,11 +95,34 @@ def test_results_carry_their_own_record(tmp_path: Path, job, tiny_backbone, quic
     assert [sample.name for sample in found.samples] == ["a", "deep/b"] and not found.problems
     assert [Path(str(r.style)) for r in found.samples[0].regions] == [r.style for r in job.regions]
     assert len(found.notes) == 1 and "contact-sheet.png" in found.notes[0]
+    for i in range(4):
+        picture(40, 40, i).save(tmp_path / f"photo{i}.jpg")
+    (note,) = from_results(tmp_path).notes
+    assert "photo1.jpg and 2 more: without a record" in note
     (tmp_path / "a.png").unlink()
     (tmp_path / "deep" / "b.png").write_bytes(b"damaged")
     found = from_results(tmp_path)
     assert len(found.problems) == 2 and not found.samples
     assert any("missing" in text for text in found.problems.values())
+
+
+def test_results_may_be_saved_in_other_formats(tmp_path: Path, job, tiny_backbone, quick) -> None:
+    from mast import stylize
+
+    result = stylize(job, tiny_backbone, "mast", quick)
+    for name in ("a.png", "b.jpg"):
+        result.save(tmp_path / name)
+    found = from_results(tmp_path)
+    assert [sample.name for sample in found.samples] == ["a", "b.jpg"] and not found.problems
+
+
+def test_a_record_that_lacks_something_is_a_problem(tmp_path: Path) -> None:
+    picture(40, 40).save(tmp_path / "a.png")
+    record = {"content": {}, "regions": [{"style": None}], "settings": {}, "method": {}}
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    found = from_results(tmp_path)
+    assert not found.samples and list(found.problems) == [str(tmp_path / "a.png")]
+    assert "its record is damaged" in found.problems[str(tmp_path / "a.png")]
 
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:

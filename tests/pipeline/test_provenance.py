@@ -7,11 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mast import InputError, Job, Mast, Region, Settings, stylize
 from mast.files import sha256
-from mast.images import read_provenance
-from mast.pipeline.provenance import job_from, method_from, same_pixels
+from mast.images import portable, read_provenance
+from mast.pipeline.provenance import (
+    FIELDS,
+    checked_record,
+    job_from,
+    load_record,
+    method_from,
+    same_pixels,
+)
 from tests.tiny import run
 
 pytestmark = pytest.mark.usefixtures("warm_cache")
@@ -38,7 +47,7 @@ def test_a_record_holds_everything(tiny_backbone, full_job, pictures):
     assert record["torch"] == torch.__version__ and record["mast"]
     assert (record["device"], record["dtype"], record["prediction_type"]) == ("cpu", "float32", "epsilon")
     assert record["method"] == {"name": "mast", **METHOD.options()}
-    assert record["settings"] == {**SETTINGS, "feature_dtype": "float16"}
+    assert record["settings"] == {**SETTINGS, "feature_dtype": "float16", "coarse": "off"}
     assert record["content"] == {"path": str(pictures["photo"]), "sha256": sha256(pictures["photo"])}
     first, second = record["regions"]
     assert first["strength"] == 0.7 and first["coverage"] == 0.5
@@ -60,12 +69,12 @@ def test_a_saved_picture_replays_its_run(tiny_backbone, full_job, tmp_path, plac
     made = run(full_job, tiny_backbone, METHOD, **SETTINGS)
     made.result.save(tmp_path / "picture.png")
     record = read_provenance(tmp_path / place)
-    assert record == json.loads(json.dumps(made.result.provenance))
+    assert record == json.loads(json.dumps(portable(made.result.provenance, tmp_path)))
     method = method_from(record)
     assert method == METHOD
     again = stylize(job_from(record, tmp_path), tiny_backbone, method, Settings(**record["settings"]))
     assert same_pixels(again.image, made.result.image) == (True, 0, 0.0)
-    assert json.loads(json.dumps(again.provenance)) == record
+    assert json.loads(json.dumps(portable(again.provenance, tmp_path))) == record
 
 
 def test_inputs_that_moved_are_found_beside_the_picture(tiny_backbone, pictures, tmp_path):
@@ -114,3 +123,50 @@ def test_pictures_that_differ_are_measured():
     b.putpixel((0, 0), (0, 9, 0))
     assert same_pixels(a, b) == (False, 9, 1 / 16)
     assert same_pixels(a, Image.new("RGB", (4, 5)))[0] is False
+
+
+def test_a_saved_record_names_no_folder_above_it_and_moves_along(tiny_backbone, full_job, tmp_path, pictures):
+    """Paths are relative to the picture, so the folder can be sent to somebody else."""
+    done = run(full_job, tiny_backbone, METHOD, **SETTINGS).result
+    home = pictures["photo"].parent
+    done.save(home / "made.png")
+    text = (home / "made.json").read_text()
+    assert str(home) not in text and json.loads(text)["content"]["path"] == pictures["photo"].name
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(home, moved)
+    found = job_from(load_record(moved / "made.png"), moved)
+    assert Path(found.content).parent == moved
+
+
+WRONG = {
+    "threads": [0, True, 2**31, "2", None],
+    "model": [None, [], {}, {"name": 1, "fingerprint": "x"}],
+    "method": [None, {"name": 3}, {}],
+    "settings": [None, [1]],
+    "content": [None, {"path": "a"}, {"path": "a\0b", "sha256": "0" * 64}, {"path": "a", "sha256": "zz"}],
+    "regions": [None, {}, [1], [{}], [{"style": None, "mask": None, "strength": 1, "style_mask": None}]],
+    "device": [None, 1, ""],
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, values in WRONG.items() for value in values]
+)
+def test_a_record_of_wrong_types_is_refused_by_name(tiny_backbone, full_job, key, value):
+    record = run(full_job, tiny_backbone, METHOD, **SETTINGS).result.provenance
+    checked_record(record, "good.png")
+    with pytest.raises(InputError, match=r"bad\.png: its record"):
+        checked_record({**record, key: value}, "bad.png")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FIELDS)), JSON))
+def test_arbitrary_records_are_refused_in_words(record):
+    with pytest.raises(InputError):
+        checked_record(record, "strange.png")

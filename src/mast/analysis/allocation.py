@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from ..backbone.sites import Site
+from ..tables import number
 from .observe import Sight, Tally, nan_mean
-from .report import TextRow, number
+from .report import TextRow
 from .rows import joint_masses
 
 INSIDE, OUTSIDE = 0.99, 0.01  # a query is interior where its mask is at least, all others at most this

@@ -24,8 +24,9 @@ from ..core.attention import row_statistics
 from ..files import atomic
 from ..job import InputError, Job, OnStep, Settings
 from ..methods import Mast
+from ..tables import number
 from .observe import Sight, observe
-from .report import TextRow, number
+from .report import TextRow
 from .rows import sharpness
 
 GRID = np.linspace(0.8, 5.0, 120)

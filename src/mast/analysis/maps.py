@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ..backbone.sites import Site
 from ..sheets import BACKGROUND, Tile, overlay, region_colour, sheet
+from ..tables import number
 from .observe import Sight
-from .report import TextRow, number
+from .report import TextRow
 from .rows import joint_masses
 
 STAGES = {"shared": "shared", "lama": "+LAMA", "sts": "+STS"}

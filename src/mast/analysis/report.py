@@ -1,6 +1,4 @@
-"""What an analysis leaves behind: OUT.json with the numbers, OUT.md with the table, OUT.png with the
-figure.
-"""
+"""What an analysis leaves behind: OUT.json (the numbers), OUT.md (the table) and OUT.png (the figure)."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..files import atomic, check_output
 from ..images import save_png
 from ..job import InputError
+from ..tables import Table, piped, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,18 +19,6 @@ if TYPE_CHECKING:
 
 TextRow: TypeAlias = "tuple[str, ...]"
 SUFFIXES = (".json", ".md", ".png")
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Three decimals; powers of ten for what would round to nothing; a dash for nothing at all."""
-    if value is None:
-        return "-"
-    return f"{value:.1e}" if value and abs(value) < 0.5 * 10**-digits else f"{value:.{digits}f}"
-
-
-def markdown(header: Sequence[str], rows: Sequence[TextRow]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 @dataclass
@@ -44,12 +31,16 @@ class AnalysisReport:
     data: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def table(self) -> Table:
+        """For whoever prints it."""
+        return text_table("analysis", self.title, self.header, self.rows)
+
     def save(self, outputs: dict[str, Path], figure: Figure | Image.Image) -> None:
         """outputs: what `check_outputs` returned. The JSON comes last: where it is, all is."""
         with atomic(outputs[".md"]) as part:
             notes = "".join(f"\n- {note}" for note in self.notes)
-            text = f"# {self.title}\n\n{markdown(self.header, self.rows)}\n" + (f"{notes}\n" if notes else "")
-            part.write_text(text)
+            part.write_text(f"# {self.title}\n\n{piped(self.table)}" + (f"{notes}\n" if notes else ""))
         if hasattr(figure, "savefig"):
             with atomic(outputs[".png"]) as part:
                 figure.savefig(part, format="png", dpi=150, bbox_inches="tight")

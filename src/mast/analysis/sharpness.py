@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from ..backbone.sites import Site
+from ..tables import number
 from .allocation import total_variation
 from .observe import Sight, Tally
-from .report import TextRow, number
+from .report import TextRow
 from .rows import Moments, correlation, joint_entropy, joint_masses
 
 STAGES = {

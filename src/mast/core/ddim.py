@@ -21,14 +21,26 @@ PREDICTION_TYPES = ("epsilon", "v_prediction", "sample")
 
 @dataclass(frozen=True)
 class Schedule:
-    """`timesteps` ascend from the clean end; `alphas[i]` is the cumulative alpha at timesteps[i]."""
+    """`timesteps` ascend from the clean end; `alphas[i]` is the cumulative alpha at timesteps[i].
+
+    whole: how many timesteps the schedule has that this one is the clean part of; 0 where it is whole.
+    """
 
     timesteps: tuple[int, ...]
     alphas: tuple[float, ...]
     prediction_type: str
+    whole: int = 0
 
     def __len__(self) -> int:
         return len(self.timesteps)
+
+    @property
+    def whole_length(self) -> int:
+        return self.whole or len(self.timesteps)
+
+    def clean_part(self, count: int) -> Schedule:
+        """The first `count` timesteps, those with the least noise."""
+        return Schedule(self.timesteps[:count], self.alphas[:count], self.prediction_type, self.whole_length)
 
 
 def cumulative_alphas(config: Mapping[str, Any]) -> Tensor:

@@ -74,24 +74,25 @@ class Library:
         return 0 if stored or not wants or not self.in_memory else len(self.schedule)
 
     def look_up(
-        self, image: Tensor, wants: frozenset[str], on_pass: Callable[[int], None]
+        self, image: Tensor, wants: frozenset[str], on_pass: Callable[[int], None], about: str = ""
     ) -> tuple[Trajectory, FeatureSource | None]:
         """The trajectory of an image (1, 3, h, w), and a source of the wanted features (None when nothing
         is wanted).
 
         on_pass is called after each U-Net pass with the timestep's index, and may raise to cancel.
+        about: what to call the image for people who list the cache.
         """
         key = self.key(image)
         wanted = self.feature_key(key, wants)
         trajectory = self.trajectories.get(key) or self._read(key)
         source = self.sources.get(wanted)
         if source is None and wants and trajectory is not None:
-            source = self._stored(wanted)
+            source = self._stored(wanted, wants)
         if trajectory is None:
-            trajectory, source = self._invert(image, key, wants, on_pass)
+            trajectory, source = self._invert(image, key, wants, on_pass, about)
         elif source is None and wants and self.in_memory:
             source = self._record_again(trajectory, wants, on_pass)
-            self._keep(wanted, source, image, wants)
+            self._keep(wanted, source, image, wants, about)
         if source is None and wants:
             source = Replayed(self.backbone, trajectory, self.schedule, wants, self.dtype)
         self.trajectories[key] = trajectory
@@ -100,19 +101,22 @@ class Library:
         return trajectory, source
 
     def _read(self, key: str) -> Trajectory | None:
-        found = self.cache.read("trajectories", key) if self.cache else None
-        if found is None or len(found.get("latents", ())) != len(self.schedule):
+        names = ("latents", "points") if self.refined else ("latents",)
+        found = self.cache.read("trajectories", key, names) if self.cache else None
+        if found is None or any(found[name].shape[:1] != (len(self.schedule),) for name in names):
             return None
         self.hits += 1
         device = self.backbone.device
         return Trajectory(found["latents"].to(device), found.get("points", found["latents"]).to(device))
 
-    def _stored(self, wanted: str) -> FeatureSource | None:
-        path = self.cache.sound("features", wanted) if self.cache else None
+    def _stored(self, wanted: str, wants: frozenset[str]) -> FeatureSource | None:
+        steps, sites = range(len(self.schedule)), self.backbone.sites
+        names = {f"{step}.{site.index}.{want}" for step in steps for site in sites for want in wants}
+        path = self.cache.sound("features", wanted, names) if self.cache else None
         return Stored(path) if path else None
 
     def _invert(
-        self, image: Tensor, key: str, wants: frozenset[str], on_pass: Callable[[int], None]
+        self, image: Tensor, key: str, wants: frozenset[str], on_pass: Callable[[int], None], about: str
     ) -> tuple[Trajectory, FeatureSource | None]:
         began = time.perf_counter()
         clean = self.backbone.encode(image)
@@ -135,11 +139,11 @@ class Library:
             tensors = {"latents": trajectory.latents.cpu()}
             if self.refined:
                 tensors["points"] = trajectory.points.cpu()
-            self.cache.write("trajectories", key, tensors)
+            self.cache.write("trajectories", key, tensors, about)
         if recorder is None:
             return trajectory, None
         source = Recorded(steps)
-        self._keep(self.feature_key(key, wants), source, image, wants)
+        self._keep(self.feature_key(key, wants), source, image, wants, about)
         return trajectory, source
 
     def _record_again(
@@ -152,9 +156,9 @@ class Library:
             on_pass(step)
         return Recorded(steps)
 
-    def _keep(self, wanted: str, source: Recorded, image: Tensor, wants: frozenset[str]) -> None:
+    def _keep(self, wanted: str, source: Recorded, image: Tensor, wants: frozenset[str], about: str) -> None:
         if self.cache and self.feature_bytes(image, wants) <= self.cache.limit // FEATURE_SHARE:
-            self.cache.write("features", wanted, source.flat())
+            self.cache.write("features", wanted, source.flat(), about)
 
     def feature_bytes(self, image: Tensor, wants: Iterable[str]) -> int:
         stride = self.backbone.latent_stride

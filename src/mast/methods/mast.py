@@ -5,8 +5,10 @@ rows).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
@@ -24,8 +26,8 @@ class Mast(DiffusionMethod):
     """lam: lambda, how much of the content's query is blended in (Eq. 3). pi: pi*, the style mass of a full
     mask (Eq. 4).
 
-    r: frequency scale of the detail filter (Eq. 43). tau: None for the coefficients fitted on SD 1.4, three
-    numbers (a, b, c) for others (Eq. 36), or one number for a fixed factor.
+    r: frequency scale of the detail filter (Eq. 43). tau: None for the coefficients fitted on the model (on
+    SD 1.4 where it has none), three numbers (a, b, c) for others (Eq. 36), or one number for a fixed factor.
     mass_floor: clamps target masses from below, 1e-6 in the paper's code; 0 is the exact limit.
     """
 
@@ -64,6 +66,17 @@ class Mast(DiffusionMethod):
             )
         if isinstance(self.tau, (int, float)) and not 0 < self.tau <= 20:
             raise InputError(f"tau is {self.tau}; a fixed factor must be above 0 and at most 20")
+
+    def for_model(self, defaults: Mapping[str, Any]) -> Mast:
+        """With the coefficients that were fitted on the model, or on SD 1.4."""
+        if not self.sts or self.tau is not None:
+            return self
+        return replace(self, tau=tuple(defaults.get("mast", {}).get("tau") or sts.SD_COEFFICIENTS))
+
+    def model_notes(self, model: str, calibrated: bool) -> list[str]:
+        if calibrated or not self.sts or self.tau != sts.SD_COEFFICIENTS:
+            return []
+        return [f"sharpness (tau) was fitted on SD 1.4, not on {model}; `mast analyze calibrate` fits it"]
 
     @property
     def tau_rule(self) -> TauRule:

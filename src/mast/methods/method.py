@@ -38,11 +38,22 @@ class Reference:
     latent: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True)
+class TakenUp:
+    """Where a run goes on from: the clean latent (1, c, h, w) of a picture, and the same at the last timestep
+    of the schedule, with the noise of the photo's inversion.
+    """
+
+    clean: Tensor
+    noisy: Tensor
+
+
 @dataclass
 class Scene:
     """All that a method sees while it samples. `set_step` sets the clock; the rest never changes.
 
     masks: by grid, the regions' masks (N, h, w), strength included; the latent's own grid is one of them.
+    taken_up: a picture of the same photo, painted at a smaller size, to go on from instead of `start`.
     """
 
     backbone: Backbone
@@ -51,6 +62,7 @@ class Scene:
     styles: Sequence[Reference]
     masks: Mapping[tuple[int, int], Tensor]
     latent: tuple[int, int]
+    taken_up: TakenUp | None = None
     step: int = -1
     _content: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     _styles: Sequence[Mapping[str, Tensor]] = field(default_factory=list, repr=False)
@@ -144,6 +156,14 @@ class DiffusionMethod(Method):
     content_features: frozenset[str] = frozenset()
     style_features: frozenset[str] = frozenset()
 
+    def for_model(self, defaults: Mapping[str, Any]) -> DiffusionMethod:
+        """The method with what it leaves to the model filled in; defaults: the model's, by method."""
+        return self
+
+    def model_notes(self, model: str, calibrated: bool) -> list[str]:
+        """What the user should know of this method on a model. calibrated: its sharpness was fitted."""
+        return []
+
     def reported_steps(self, schedule: ddim.Schedule) -> int:
         """How often `sample` reports a step."""
         return len(schedule) - 1
@@ -175,7 +195,7 @@ class DiffusionMethod(Method):
     def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
         """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
         schedule = scene.schedule
-        z = self.start(scene)
+        z = self.start(scene) if scene.taken_up is None else scene.taken_up.noisy
         for i, to in self.denoising_path(scene):
             scene.set_step(i)  # may itself run the U-Net, so not under the method's control
             with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):

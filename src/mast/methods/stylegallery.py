@@ -73,8 +73,8 @@ class StyleGallery(DiffusionMethod):
         check_temperature(self.temperature)
 
     def reported_steps(self, schedule: Schedule) -> int:
-        """How often `sample` reports a step."""
-        return self.steps
+        """How often `sample` reports a step; a run that goes on from a smaller picture makes fewer."""
+        return round(self.steps * len(schedule) / schedule.whole_length)
 
     def start(self, scene: Scene) -> Tensor:
         """The inverted photo, every cell with mean 0 and deviation 1 over its channels."""
@@ -86,9 +86,11 @@ class StyleGallery(DiffusionMethod):
             scene = matched(scene, self.clusters, self.semantic)
         # Gradients must flow, whatever mode the caller is in.
         with torch.inference_mode(False), torch.enable_grad():
-            latent = self.start(scene).requires_grad_()
+            first = self.start(scene) if scene.taken_up is None else scene.taken_up.clean.clone()
+            latent = first.requires_grad_()
             adam = torch.optim.Adam([latent], lr=self.rate)
             timesteps = scene.backbone.schedule(self.steps).timesteps if self.steps else ()
+            timesteps = timesteps[: self.reported_steps(scene.schedule)]
             for t in reversed(timesteps):
                 adam.zero_grad()
                 self.loss(scene, latent, t).backward()

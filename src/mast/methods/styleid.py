@@ -73,7 +73,7 @@ class StyleID(DiffusionMethod):
 
     def denoising_path(self, scene: Scene) -> list[tuple[int, float]]:
         """With quirks, the authors' loop: from the last timestep but one to the first, and on to 0."""
-        if not self.quirks:
+        if not self.quirks or scene.taken_up is not None:
             return super().denoising_path(scene)
         targets = (float(ddim.cumulative_alphas(scene.backbone.scheduler.config)[0]), *scene.schedule.alphas)
         return [(i, targets[i]) for i in range(len(scene.schedule) - 2, -1, -1)]

@@ -71,7 +71,7 @@ class ZStar(DiffusionMethod):
         return self.first <= done * STEPS // moves <= self.last
 
     def attend(self, scene: Scene, site: Site, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if not self.controls(scene.step, len(scene.schedule)):
+        if not self.controls(scene.step, scene.schedule.whole_length):
             return F.scaled_dot_product_attention(query, key, value)
         style_key, style_value = scene.styles_at(site)[0].key_value()
         keys = torch.cat([self.weight * style_key.unsqueeze(0), key.float()], 2)

@@ -55,8 +55,8 @@ class Block(nn.Module):
     """Branches of convolutions side by side, concatenated, and a branch that pools first.
 
     Layers carry torchvision's names, so published state dicts load as they are. A layer whose name ends in
-    `b` takes the same input as the one before it, and both go into the output (the last blocks' 1x3 and 3x1
-    pairs).
+    `b` takes the same input as the one before it, and both go into the output (as the last blocks' 1x3 and
+    3x1 pairs do).
     """
 
     def __init__(self, inputs: int, branches: dict[str, list[tuple]], pool: str, pool_outputs: int = 0):
@@ -125,8 +125,8 @@ def _e(inputs: int, pool: str) -> Block:
 
 
 class Inception(nn.Sequential):
-    """(b, 3, h, w) as the weights want it -> (b, 2048, h', w') before pooling; 299 px give 8x8 cells, 512 px
-    14x14.
+    """(b, 3, h, w) as the weights want it -> (b, 2048, h', w') before pooling: 8x8 cells of 299 px, 14x14 of
+    512 px.
     """
 
     def __init__(self, art: bool = False) -> None:
@@ -233,9 +233,7 @@ class InceptionEncoder:
 
 
 def resize_like_tensorflow(x: Tensor, size: tuple[int, int]) -> Tensor:
-    """TensorFlow 1's bilinear resize, which FID's statistics were made with: corners at 0, no half-pixel
-    shift.
-    """
+    """TensorFlow 1's bilinear resize, as FID was made with: corners at 0, no shift of half a pixel."""
     for axis, target in ((-2, size[0]), (-1, size[1])):
         source = x.shape[axis]
         if source == target:

@@ -25,9 +25,7 @@ TAPS = {"alex": (0, 1, 2, 3, 4), "vgg": (1, 3, 6, 9, 12)}
 
 
 class Lpips:
-    """The distance of two pictures: unit-normalised features, squared differences weighted by the learned
-    heads.
-    """
+    """The distance of two pictures: squared differences of unit features, weighted by the learned heads."""
 
     def __init__(self, net: str, arrays: dict[str, Any], path: Path, device: str | torch.device = "cpu"):
         self.net, self.device = net, torch.device(device)
@@ -94,9 +92,7 @@ def load_lpips(
     device: str | torch.device = "cpu",
     on_bytes: OnBytes | None = None,
 ) -> Lpips:
-    """LPIPS on `net`, alex or vgg; `weights` is a path, otherwise they are found or fetched (see
-    mast.weights).
-    """
+    """LPIPS on `net`, alex or vgg; `weights` is a path, else they are found or fetched (see mast.weights)."""
     if net not in NETS:
         raise InputError(f"LPIPS has no network {net!r}; choose one of {', '.join(NETS)}")
     path = locate(f"lpips-{net}", weights, on_bytes)

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from ..core.masks import separate
-from ..images import read_mask, read_provenance
+from ..images import OUTPUTS, read_mask, read_provenance
 from ..job import InputError, Region
 from ..pipeline.provenance import job_from
 from ..regions.masks import match_size, region_name
+from ..regions.sources import pictures
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
+LISTED = 3  # pictures without a record that a note names
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,7 @@ class EvaluatedPicture:
 
 @dataclass
 class Collection:
-    """What was found: samples; styles that belong to no sample in particular; what is wrong, by file; what
-    was passed over.
-    """
+    """What was found: samples, styles that belong to none of them, problems by file, what to say of it."""
 
     samples: list[EvaluatedPicture] = field(default_factory=list)
     styles: list[Path] = field(default_factory=list)
@@ -47,26 +46,32 @@ def from_results(folder: Path) -> Collection:
         raise InputError(f"{folder}: no such folder; give the folder that holds the results")
     found = Collection()
     # A name that begins with a dot is a picture somebody is still writing, or was killed while writing.
-    pictures = sorted(path for path in folder.rglob("*.png") if not path.name.startswith("."))
-    for path in pictures:
+    results = [path for path in pictures(folder, deep=True) if path.suffix.lower() in OUTPUTS]
+    others = []
+    for path in results:
         try:
-            record = _record(path)
-        except InputError as error:
-            found.problems[str(path)] = str(error)
-            continue
-        if record is None:
-            found.notes.append(f"{path}: carries no record of how it was made and is not counted as a result")
-            continue
-        try:
+            record = read_record(path)
+            if record is None:
+                others.append(str(path))
+                continue
             job = job_from(record, path.parent)
         except InputError as error:
             found.problems[str(path)] = str(error)
             continue
-        name = str(path.relative_to(folder).with_suffix(""))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            found.problems[str(path)] = f"{path}: its record is damaged; make it again, or take it away"
+            continue
+        inside = path.relative_to(folder)
+        name = str(inside.with_suffix("") if path.suffix.lower() == ".png" else inside)
         found.samples.append(EvaluatedPicture(name, path, Path(str(job.content)), job.regions))
-    have = {path.with_suffix("") for path in pictures}
+    if others:
+        more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+        found.notes.append(
+            f"{', '.join(others[:LISTED])}{more}: without a record of how it was made, so not a result"
+        )
+    have = {path.with_suffix("") for path in results}
     for path in sorted(folder.rglob("*.json")):
-        if path.with_suffix("") not in have and _is_record(_json(path)):
+        if path.with_suffix("") not in have and _sidecar(path) is not None:
             found.problems[str(path)] = f"{path.with_suffix('.png')}: the picture of this record is missing"
     masked = sum(region.style_mask is not None for sample in found.samples for region in sample.regions)
     if masked:
@@ -81,29 +86,28 @@ def from_results(folder: Path) -> Collection:
     return found
 
 
-def _record(path: Path) -> dict[str, Any] | None:
-    sidecar = path.with_suffix(".json")
-    record = _json(sidecar) if sidecar.exists() else None
-    if _is_record(record):
-        return record
+def read_record(picture: Path) -> dict[str, Any] | None:
+    """How a picture was made, from the JSON beside it or from inside it; None for one that does not say.
+
+    A picture that cannot be read, or whose own record is damaged, is an InputError.
+    """
+    beside = _sidecar(picture.with_suffix(".json"))
+    if beside is not None:
+        return beside
     try:
-        record = read_provenance(path)
+        return read_provenance(picture)
     except InputError as error:
         if "carries no record" in str(error):
             return None
         raise
-    return record if _is_record(record) else None
 
 
-def _json(path: Path) -> Any:
+def _sidecar(path: Path) -> dict[str, Any] | None:
+    """The record in a JSON file; None where there is no such file, or it is something else."""
     try:
-        return read_provenance(path)
+        return read_provenance(path) if path.is_file() else None
     except (InputError, OSError, UnicodeDecodeError):
         return None
-
-
-def _is_record(record: Any) -> bool:
-    return isinstance(record, dict) and {"content", "regions"} <= record.keys()
 
 
 def from_folders(
@@ -112,21 +116,21 @@ def from_folders(
     """Folders whose names belong together.
 
     stylized/NAME.png goes with content/NAME.*, with the styles styles/NAME.*, styles/NAME-*.* or
-    styles/NAME/*, in the order of their names, and with the masks named the same way; mask i belongs to style
-    i, and one mask fewer than styles leaves the rest of the picture to the last style. When no style has a
+    styles/NAME/*, in the order of their names, and with the masks named the same way. Mask i belongs to style
+    i; one mask fewer than styles leaves the rest of the picture to the last style. When no style has a
     result's name, the folder is the set that FID compares with, and nothing is known of regions.
     """
     for folder in (stylized, content, styles, masks):
         if folder is not None and not folder.is_dir():
             raise InputError(f"{folder}: no such folder")
     found = Collection()
-    results = _pictures(stylized)
+    results = pictures(stylized)
     if not results:
         raise InputError(f"{stylized}: no pictures in it")
-    photos = {path.stem: path for path in _pictures(content)}
+    photos = {path.stem: path for path in pictures(content)}
     named = styles is not None and any(_of(styles, result.stem) for result in results)
     if styles is not None and not named:
-        found.styles = _pictures(styles)
+        found.styles = pictures(styles)
         found.notes.append(
             f"{styles}: no file is named after a result; FID compares with all {len(found.styles)} styles"
         )
@@ -162,19 +166,13 @@ def _regions(name: str, styles: Path, masks: Path | None) -> tuple[Region, ...]:
 
 def _of(folder: Path, name: str) -> list[Path]:
     if (folder / name).is_dir():
-        return _pictures(folder / name)
-    found = [path for path in _pictures(folder) if path.stem == name or path.stem.rpartition("-")[0] == name]
+        return pictures(folder / name)
+    found = [path for path in pictures(folder) if path.stem == name or path.stem.rpartition("-")[0] == name]
     return sorted(found, key=lambda path: (path.stem != name, path.name))
 
 
-def _pictures(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES and path.is_file())
-
-
 def read_regions(sample: EvaluatedPicture, size: tuple[int, int], notes: list[str]) -> Tensor:
-    """(N, H, W) at (W, H): the sample's masks, freed of overlap, the left-over region filled in; they may be
-    empty.
-    """
+    """(N, H, W) at (W, H): the sample's masks, freed of overlap, what is left over filled in; some empty."""
     masks: list[Tensor | None] = []
     for i, region in enumerate(sample.regions):
         if region.mask is None:

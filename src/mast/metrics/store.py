@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ..features.cache import Cache
 from ..files import sha256
-from ..images import describe, read_rgb, split_colour
+from ..images import read_rgb, split_colour
 from ..job import InputError, Region
 from .inception import InceptionEncoder
-from .rfid import region_weights
+from .regional import region_weights
 from .samples import EvaluatedPicture, read_regions
 
 KIND = "metrics"
@@ -31,9 +31,7 @@ SMALLEST = 32  # pixels a side that survive AlexNet
 
 
 class Store:
-    """Everything the metrics read from files goes through here. Without a cache it lives as long as the
-    evaluation.
-    """
+    """All that the metrics read from files goes through here. Without a cache it lives for one evaluation."""
 
     def __init__(self, cache: Cache | None = None, batch: int = 8):
         self._own = None if cache is not None else tempfile.TemporaryDirectory(prefix="mast-metrics-")
@@ -67,19 +65,19 @@ class Store:
     def extract(self, encoder: InceptionEncoder, paths: Sequence[Path], on_count: OnCount) -> None:
         """Computes, in batches, the maps that are missing. Files that cannot be read go to `problems`."""
         paths = list(dict.fromkeys(paths))
-        waiting: list[tuple[str, Tensor]] = []
+        waiting: dict[str, Tensor] = {}
         for i, path in enumerate(paths):
             try:
                 key = self._map_key(encoder, path)
-                if self.cache.find(KIND, key) is None:
-                    waiting.append((key, to_levels(read_rgb(path))))
+                if key not in waiting and self.cache.find(KIND, key) is None:
+                    waiting[key] = to_levels(read_rgb(path))
             except InputError as error:
                 self.problems[str(path)] = str(error)
             if len(waiting) >= self.batch or (waiting and i + 1 == len(paths)):
-                maps = encoder.maps([image for _, image in waiting])
-                for (key, _), features in zip(waiting, maps, strict=True):
+                maps = encoder.maps(list(waiting.values()))
+                for key, features in zip(waiting, maps, strict=True):
                     self.cache.write(KIND, key, {"map": features})
-                waiting = []
+                waiting = {}
             on_count("features", i + 1, len(paths))
 
     def map(self, encoder: InceptionEncoder, path: Path | str) -> Tensor:
@@ -117,7 +115,7 @@ class Store:
     def _mask_name(self, region: Region) -> str | None:
         if region.mask is None:
             return None
-        path, colour = split_colour(describe(region.mask))  # type: ignore[arg-type]
+        path, colour = split_colour(region.mask)  # type: ignore[arg-type]
         return f"{self.hash(path)} {colour}"
 
     # ---------------------------------------------------------------------------------------- distances
@@ -130,9 +128,7 @@ class Store:
         size: int | None,
         on_count: OnCount,
     ) -> dict[str, float]:
-        """Each result's distance from its photo, by sample name; `name` says what measures it, with which
-        weights.
-        """
+        """Each result's distance from its photo, by sample name. `name`: what measures, by which weights."""
         values: dict[str, float] = {}
         waiting: list[tuple[EvaluatedPicture, str, Tensor, Tensor]] = []
 

@@ -1,6 +1,4 @@
-"""How much of a photo's structure is left: CFSD and SSIM. Neither is in the paper; both are common beside
-LPIPS.
-"""
+"""How much of a photo's structure is left: CFSD and SSIM, common beside LPIPS though not in the paper."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def load_cfsd(
     device: str | torch.device = "cpu",
     on_bytes: OnBytes | None = None,
 ) -> Cfsd:
-    """CFSD on VGG-19 as published, or on the VGG-16 that LPIPS brings; both share the five layers up to
-    relu3_1.
-    """
+    """CFSD on VGG-19 as published, or on LPIPS' VGG-16; both share the five layers up to relu3_1."""
     if net not in NETS:
         raise InputError(f"CFSD has no network {net!r}; choose one of {', '.join(NETS)}")
     path = locate("lpips-vgg" if net == "vgg16" else "vgg19", weights, on_bytes)

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 from torch import Tensor
 
-from ..images import to_array
+from ..images import to_array, with_alpha
 from ..job import InputError, Result, Settings
 from ..methods.compositing import composite, opencv, partition
 from .inputs import JobInputs
@@ -79,4 +79,7 @@ def recomposite(result: Result, strategy: str) -> Result:
     settings, inputs = Settings(**recorded), result.inputs
     check_parts(inputs.masks, settings)
     record = {**result.provenance, "settings": recorded}
-    return replace(result, image=join_parts(result.parts, inputs, settings), provenance=record)
+    image = join_parts(result.parts, inputs, settings)
+    if inputs.alpha is not None:
+        image = with_alpha(image, inputs.alpha, inputs.photo)
+    return replace(result, image=image, provenance=record)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from ..core.masks import check_survival
 from ..features.cache import Cache, storage
 from ..features.library import Library
 from ..features.recording import available_memory, bytes_needed
-from ..job import Progress
+from ..images import describe, to_array, to_tensor
+from ..job import Progress, Settings
 from ..methods.method import DiffusionMethod, InScene, OnDenoise, Reference, Scene
 from .compose import at_photo_size, keep_surroundings
-from .inputs import composited
-from .prepare import Prepared, PreparedStyle
-from .run import Run
+from .inputs import JobInputs, composited
+from .levels import level_sizes, refined_steps, taken_up
+from .prepare import Prepared, PreparedStyle, prepare
+from .run import Run, settled_size, size_notes
 
+FEW_CELLS = 16  # of the finest controlled grid: a region below that shows hardly any style
 WORKSPACE = 64  # float32 maps at the latent's size and the U-Net's first width that one latent's pass holds
 
 Grid = tuple[int, int]
@@ -45,6 +49,30 @@ class DiffusionEngine:
     @property
     def stride(self) -> int:
         return self.backbone.stride
+
+    def settled(self, settings: Settings, inputs: JobInputs) -> Settings:
+        """Without regions there is nothing that a smaller picture could lend."""
+        size = settled_size(settings, inputs, self.backbone.native_size)
+        coarse = settings.coarse if inputs.job.regions else "off"
+        first, *larger = level_sizes(size, self.backbone.native_size, coarse, settings.refine)
+        return settings.with_(size=size, coarse=first if larger else "off")
+
+    def notes(self, ready: Prepared) -> list[str]:
+        """Levels, sizes, regions too small to show their style, and what the method has to say."""
+        found = size_notes(ready)
+        settings, inputs = ready.settings, ready.inputs
+        if settings.coarse != "off":
+            sizes = level_sizes(int(settings.size), 0, settings.coarse, settings.refine)
+            found.append(f"painted coarse to fine: {', '.join(map(str, sizes))} px")
+        finest = max(site.grid(self._latent(ready)) for site in self.backbone.sites)
+        for name, cells in zip(inputs.names, ready.masks_on(finest).sum((1, 2)).tolist(), strict=True):
+            if 0 < cells < FEW_CELLS:
+                wanted = math.ceil(int(settings.size) * math.sqrt(FEW_CELLS / cells) / 64) * 64
+                found.append(
+                    f"{name}: only {cells:.1f} cells of the finest controlled grid, so little of its style "
+                    f"will show; --size {wanted} would do" + ("" if wanted <= 8192 else ", or a larger mask")
+                )
+        return found + self.method.model_notes(self.backbone.name, self.backbone.calibrated)
 
     def check(self, ready: Prepared) -> None:
         """Refuses a region that vanishes at the coarsest controlled grid, and a style mask that leaves no
@@ -74,40 +102,68 @@ class DiffusionEngine:
         }
 
     def paint(self, ready: Prepared, run: Run) -> list[Image.Image]:
-        """One picture, or one per region for a method that knows one style."""
-        inputs, method, backbone = ready.inputs, self.method, self.backbone
-        schedule = backbone.schedule(run.settings.steps)
-        scene, encoding = self._invert(ready, run, schedule)
-        run.stages.done("invert", encode=encoding)
+        """One picture, or one per region for a method that knows one style.
+
+        Above the model's own size, coarse to fine: each level takes up the picture of the level below it.
+        """
+        backbone, settings = self.backbone, run.settings
+        whole = backbone.schedule(settings.steps)
+        assert isinstance(settings.size, int)
+        sizes = level_sizes(settings.size, self.backbone.native_size, settings.coarse, settings.refine)
+        latents: list[Tensor] = []
+        below: Prepared | None = None
+        for level, size in enumerate(sizes):
+            here = (
+                ready if size == sizes[-1] else prepare(ready.inputs, settings.with_(size=size), self.stride)
+            )
+            part = whole if below is None else whole.clean_part(refined_steps(settings.refine, len(whole)))
+            told = replace(run, level=level, levels=len(sizes))
+            scene, encoding = self._invert(here, told, part)
+            pictures = [] if below is None else self._enlarged(latents, below, here)
+            told.stages.done("invert", encode=encoding)
+            latents = self._denoise(here, told, scene, pictures)
+            told.stages.done("denoise")
+            below = here
+        parts = [self._finish(ready, latent) for latent in latents]
+        run.stages.done("decode")
+        return parts
+
+    def _denoise(self, ready: Prepared, run: Run, scene: Scene, pictures: Sequence[Tensor]) -> list[Tensor]:
+        """The latents of a level; pictures: clean latents (1, c, h, w) of the level below, at this size."""
+        inputs, method, backbone, schedule = ready.inputs, self.method, self.backbone, scene.schedule
         apart = composited(method, inputs)
         total = (len(inputs.styles) if apart else 1) * method.reported_steps(schedule)
         done = 0
 
-        def finish(latent: Tensor) -> Image.Image:
-            return at_photo_size(backbone.decode(latent), ready.inner, inputs.photo)
-
         def after(step: int, latent: Tensor, x0: Tensor) -> Tensor | None:
             nonlocal done
             done, changed = done + 1, None
+            t = schedule.timesteps[step]
             if run.on_step_end is not None:
-                told = {"latents": latent}
-                answer = run.on_step_end(backbone, done - 1, schedule.timesteps[step], told)
+                answer = run.on_step_end(backbone, done - 1, t, {"latents": latent})
                 changed = None if answer is None else answer.get("latents")
             if run.on_step is not None:
-                show = lambda: np.asarray(keep_surroundings(finish(x0), inputs, run.settings))
-                run.on_step(Progress("denoise", done, total, schedule.timesteps[step], latent, show))
+                show = lambda: np.asarray(keep_surroundings(self._finish(ready, x0), inputs, run.settings))
+                run.on_step(Progress("denoise", done, total, t, latent, show, run.level, run.levels))
             return changed
 
-        if apart:
-            whole = method.family == "global-single"
-            scenes = [scene.alone(i, whole) for i in range(len(inputs.styles))]
-            latents = sample_apart(method, scenes, after)
-        else:
-            latents = [method.sample(scene, after)]
-        run.stages.done("denoise")
-        parts = [finish(latent) for latent in latents]
-        run.stages.done("decode")
-        return parts
+        whole = method.family == "global-single"
+        scenes = [scene.alone(i, whole) for i in range(len(inputs.styles))] if apart else [scene]
+        for one, clean in zip(scenes, pictures, strict=False):
+            one.taken_up = taken_up(clean, one)
+        return sample_apart(method, scenes, after) if apart else [method.sample(scene, after)]
+
+    def _finish(self, ready: Prepared, latent: Tensor) -> Image.Image:
+        return at_photo_size(self.backbone.decode(latent), ready.inner, ready.inputs.photo)
+
+    def _enlarged(self, latents: Sequence[Tensor], below: Prepared, here: Prepared) -> list[Tensor]:
+        """Pictures of a level, as clean latents of the next one."""
+        found = []
+        for latent in latents:
+            width, height = below.inner
+            picture = Image.fromarray(to_array(self.backbone.decode(latent))[:height, :width])
+            found.append(self.backbone.encode(to_tensor(picture, here.inner, here.canvas)))
+        return found
 
     def _latent(self, ready: Prepared) -> Grid:
         stride = self.backbone.latent_stride
@@ -162,9 +218,24 @@ class DiffusionEngine:
             nonlocal done
             done += 1
             if run.on_step is not None:
-                run.on_step(Progress("invert", done, max(total, done), schedule.timesteps[step]))
+                run.on_step(
+                    Progress(
+                        "invert",
+                        done,
+                        max(total, done),
+                        schedule.timesteps[step],
+                        None,
+                        None,
+                        run.level,
+                        run.levels,
+                    )
+                )
 
-        found = [library.look_up(image, want, on_pass) for image, want in zip(images, wants, strict=True)]
+        names = [describe(ready.inputs.job.content, "photo"), *[style.given.name for style in ready.styles]]
+        found = [
+            library.look_up(image, want, on_pass, f"{Path(name).name} {image.shape[-1]}x{image.shape[-2]}")
+            for image, want, name in zip(images, wants, names, strict=True)
+        ]
         if library.hits:
             run.notes.append(f"{library.hits} of {len(first)} pictures were inverted in an earlier run")
         content = Reference(*found[0], latent=latent)
@@ -206,7 +277,7 @@ def sample_together(
 ) -> Tensor:
     """`method.sample` of every scene, in one batch; (N, c, h, w). The scenes share their photo."""
     first, schedule = scenes[0], scenes[0].schedule
-    z = torch.cat([method.start(scene) for scene in scenes])
+    z = torch.cat([s.taken_up.noisy if s.taken_up is not None else method.start(s) for s in scenes])
     for i, to in method.denoising_path(first):
         first.set_step(i)
         for scene in scenes[1:]:

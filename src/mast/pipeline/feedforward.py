@@ -10,12 +10,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..job import Progress
+from ..job import Progress, Settings
 from ..methods.feedforward.network import FeedForward
 from .compose import at_photo_size
-from .inputs import composited
+from .inputs import JobInputs, composited
 from .prepare import Prepared
-from .run import Run
+from .run import Run, settled_size, size_notes
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,15 @@ class FeedForwardEngine:
     def stride(self) -> int:
         return self.method.stride
 
+    def settled(self, settings: Settings, inputs: JobInputs) -> Settings:
+        """There are no levels: a network paints at any size at once."""
+        return settings.with_(size=settled_size(settings, inputs), coarse="off")
+
     def check(self, ready: Prepared) -> None:
         """Networks of this kind take any mask."""
+
+    def notes(self, ready: Prepared) -> list[str]:
+        return size_notes(ready)
 
     def record(self) -> dict[str, Any]:
         """What a record says of the networks behind a picture."""

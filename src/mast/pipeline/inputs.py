@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..images import describe, read_rgb
+from ..images import describe, read_photo, read_rgb
 from ..job import InputError, Job
 from ..methods import Method, paints_one_style
 from ..regions.masks import read_masks, read_style_mask, region_name, style_mask_name
@@ -33,7 +33,7 @@ class JobInputs:
     """masks: (N, H, W) at the photo's own size, before strength, disjoint; names: of the regions.
 
     auto: the masks were not read, because a method will find the regions itself; every style then has an
-    equal share of every place.
+    equal share of every place. alpha: what of the photo is transparent (mode L), where anything is.
     """
 
     job: Job
@@ -43,6 +43,7 @@ class JobInputs:
     styles: tuple[StyleInput, ...]
     notes: tuple[str, ...] = ()
     auto: bool = False
+    alpha: Image.Image | None = None
 
     @property
     def strengths(self) -> Tensor:
@@ -62,7 +63,7 @@ def read_job(job: Job | JobInputs, method: Method | None = None) -> JobInputs:
     """Reads and checks all that a job names, for a method (one that goes by masks, if None)."""
     if isinstance(job, JobInputs):
         return job if method is None else job.for_method(method)
-    photo = read_rgb(job.content, "photo")
+    photo, alpha = read_photo(job.content)
     notes: list[str] = []
     auto = method is not None and method.auto
     masks = _everywhere(job, photo.size) if auto else read_masks(job, photo.size, notes)
@@ -73,7 +74,7 @@ def read_job(job: Job | JobInputs, method: Method | None = None) -> JobInputs:
         mask_name = "" if region.style_mask is None else style_mask_name(region.style_mask, i)
         styles.append(StyleInput(picture, Path(describe(region.style, "style")).stem, mask, mask_name))
     names = tuple(region_name(region, i) for i, region in enumerate(job.regions))
-    return JobInputs(job, photo, masks, names, tuple(styles), tuple(notes), auto)
+    return JobInputs(job, photo, masks, names, tuple(styles), tuple(notes), auto, alpha)
 
 
 def _everywhere(job: Job, size: tuple[int, int]) -> Tensor:

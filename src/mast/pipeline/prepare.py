@@ -56,6 +56,7 @@ class Prepared:
     """
 
     inputs: JobInputs
+    settings: Settings
     image: Tensor
     inner: tuple[int, int]
     canvas: tuple[int, int]
@@ -73,9 +74,10 @@ class Prepared:
 
 def prepare(inputs: JobInputs, settings: Settings, stride: int) -> Prepared:
     """Photo and styles at the settings' size, in whole strides."""
+    assert isinstance(settings.size, int), "an engine settles the size first"
     inner, canvas = work_size(*inputs.photo.size, settings.size, stride, settings.fit)
     styles = []
     for style in inputs.styles:
         style_inner, style_canvas = work_size(*style.picture.size, settings.size, stride, "resize")
         styles.append(PreparedStyle(to_tensor(style.picture, style_inner, style_canvas), style))
-    return Prepared(inputs, to_tensor(inputs.photo, inner, canvas), inner, canvas, tuple(styles))
+    return Prepared(inputs, settings, to_tensor(inputs.photo, inner, canvas), inner, canvas, tuple(styles))

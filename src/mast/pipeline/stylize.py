@@ -14,7 +14,8 @@ from ..backbone.backbone import Backbone
 from ..backbone.device import resolve_device
 from ..backbone.load import load
 from ..features.cache import Cache
-from ..job import PRESETS, InputError, Job, OnStep, Result, Settings
+from ..images import with_alpha
+from ..job import FOR_PEOPLE, PRESETS, InputError, Job, OnStep, Result, Settings
 from ..methods import METHODS, DiffusionMethod, Mast, Method, Reconstruct, make
 from ..methods.feedforward.network import FeedForward
 from .compose import check_parts, join_parts, keep_surroundings
@@ -29,16 +30,17 @@ from .run import Engine, Run, StepEnd
 def default_settings(backbone: Backbone | None, preset: str | None = None, **changes: Any) -> Settings:
     """The settings of a run: a preset's ("paper", "fast"; None takes the model's own), with some of them
     changed; None leaves a setting as it is. backbone: None for a method that needs no diffusion model.
+
+    Unless "paper" is asked for by name, what no region covers keeps its pixels, and the size is the model's.
     """
     if preset is not None and preset not in PRESETS:
         raise InputError(f"preset {preset!r} is not known; choose one of {', '.join(PRESETS)}")
-    if preset is None and backbone is not None:
-        preset = backbone.defaults.get("preset", "paper")
-        if preset not in PRESETS:
-            raise InputError(
-                f"{backbone.name}: its defaults name the preset {preset!r}; there are {', '.join(PRESETS)}"
-            )
-    return Settings(**PRESETS.get(preset or "", {})).with_(**changes)
+    own = "paper" if backbone is None else backbone.defaults.get("preset", "paper")
+    if own not in PRESETS:
+        name = backbone.name if backbone is not None else ""
+        raise InputError(f"{name}: its defaults name the preset {own!r}; there are {', '.join(PRESETS)}")
+    for_people = {} if preset == "paper" else FOR_PEOPLE
+    return Settings(**PRESETS[preset or own], **for_people).with_(**changes)
 
 
 def default_method(backbone: Backbone | None, name: str = "mast", **options: Any) -> Method:
@@ -54,16 +56,17 @@ def engine_of(method: Method, backbone: Backbone | None, device: torch.device | 
     """The engine that a method runs on, loaded. device: for a method without a diffusion model."""
     if method.needs_backbone:
         assert backbone is not None
-        return DiffusionEngine(cast(DiffusionMethod, method), backbone)
+        return DiffusionEngine(cast(DiffusionMethod, method).for_model(backbone.defaults), backbone)
     where = device or (backbone.device if backbone is not None else resolve_device("auto"))
     return FeedForwardEngine(cast(FeedForward, method), where)
 
 
-def ready_to_paint(inputs: JobInputs, method: Method, engine: Engine, settings: Settings) -> Prepared:
+def ready_to_paint(inputs: JobInputs, engine: Engine, settings: Settings) -> Prepared:
     """All that can be refused is refused here, before the first pass."""
+    settings = engine.settled(settings, inputs)
     ready = prepare(inputs, settings, engine.stride)
     engine.check(ready)
-    if composited(method, inputs):
+    if composited(engine.method, inputs):
         check_parts(inputs.masks, settings)
     return ready
 
@@ -100,17 +103,20 @@ def stylize(
     engine = engine_of(method, backbone, device)
     run.stages.done("load")
 
-    inputs = read_job(job, method)
-    run.notes += inputs.notes
-    ready = ready_to_paint(inputs, method, engine, run.settings)
+    inputs = read_job(job, engine.method)
+    ready = ready_to_paint(inputs, engine, run.settings)
+    run.settings = ready.settings
+    run.notes += [*inputs.notes, *engine.notes(ready)]
     run.stages.done("prepare")
 
     parts = engine.paint(ready, run)
-    if composited(method, inputs):
+    if composited(engine.method, inputs):
         image = join_parts(parts, inputs, run.settings)
     else:
         image = keep_surroundings(parts.pop(), inputs, run.settings)
-    record = provenance(inputs, method, engine.record(), run.settings)
+    if inputs.alpha is not None:
+        image = with_alpha(image, inputs.alpha, inputs.photo)
+    record = provenance(inputs, engine.method, engine.record(), run.settings)
     return Result(image, record, run.stages.seconds, run.notes, tuple(parts), inputs)
 
 

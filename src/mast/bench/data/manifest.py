@@ -258,8 +258,8 @@ def verify(manifest: Manifest, on_count: OnCount | None = None) -> None:
                 problems.append(f"{file.path}: missing")
             elif sha256(file.path) != file.sha256:
                 problems.append(f"{file.path}: changed since the benchmark was made")
-        except OSError as error:
-            problems.append(f"{file.path}: cannot be read ({error.strerror})")
+        except InputError as error:
+            problems.append(str(error))
         if on_count is not None:
             on_count("verify", i + 1, len(files))
     if problems:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...job import InputError, Region
-from ...metrics.samples import Collection
-from ...metrics.samples import EvaluatedPicture as Result
+from ...job import InputError
+from ...methods import METHODS
+from ...metrics.samples import Collection, EvaluatedPicture, read_record
 from ..data.manifest import BenchSample, Manifest, read
 from ..run.records import RUN, failures
 from ..variants import STRATEGIES
 
+FAMILIES = {"global-single": "G-S", "regional-single": "R-S", "regional-multi": "R-M"}
+UNKNOWN = "-"  # the family of a method this mast does not have
 COMPARED = ("size", "steps", "inversion", "fit")  # settings that make pictures differ, whatever the method
 
 
@@ -44,6 +46,12 @@ class VariantRun:
         """The method's own name under `name`, and its options."""
         found = self.facts.get("method")
         return found if isinstance(found, dict) else {}
+
+    @property
+    def family(self) -> str:
+        """G-S, R-S or R-M, as the paper calls them."""
+        method = METHODS.get(str(self.options.get("name", self.method)))
+        return FAMILIES[method.family] if method is not None else UNKNOWN
 
     def says(self, what: str) -> Any:
         """The model's fingerprint, or a setting."""
@@ -120,18 +128,20 @@ def collection(run: VariantRun, samples: Sequence[BenchSample]) -> Collection:
         problem = _disagrees(picture, sample)
         if problem:
             found.problems[str(picture)] = f"{picture}: {problem}"
-        regions = tuple(Region(region.style.path, region.mask.path) for region in sample.regions)
-        found.samples.append(Result(sample.id, picture, sample.content.path, regions))
+        found.samples.append(EvaluatedPicture(sample.id, picture, sample.content.path, sample.job().regions))
     return found
 
 
 def _disagrees(picture: Path, sample: BenchSample) -> str | None:
+    """What is wrong with a picture's record, if anything is."""
     try:
-        record = json.loads(picture.with_suffix(".json").read_bytes())
+        record = read_record(picture)
+        if record is None:
+            return "its record (.json) is missing or damaged"
         seen = [record["content"]["sha256"]]
         for region in record["regions"]:
             seen += [region["mask"]["sha256"], region["style"]["sha256"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (InputError, KeyError, TypeError):
         return "its record (.json) is missing or damaged"
     same = seen == [file.sha256 for file in sample.files()]
     return None if same else "made from other files than the manifest names"

@@ -2,67 +2,127 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...job import InputError
-from ...metrics.evaluate import Evaluation
+from ...metrics.evaluation import METRICS, Estimate, Evaluation, Metric
+from ...metrics.intervals import SHARE
 from ...metrics.samples import Collection
 from ..data.manifest import BenchSample, Manifest
 from .results import VariantRun, collection
 
-Measure: TypeAlias = Callable[
-    [str, Collection], Evaluation
-]  # what is measured, for a progress bar; the pictures
-METRICS = {"artfid": "ArtFID", "fid": "FID", "lpips": "LPIPS", "rfid": "R-FID"}  # the paper's columns
+# What is measured, for a progress bar, and the pictures.
+Measure: TypeAlias = Callable[[str, Collection], Evaluation]
+# The paper's columns, and two that can be ranked by where samples are few.
+COLUMNS = tuple(METRICS[name] for name in ("artfid", "fid", "lpips", "rfid", "rkid", "cosine"))
+NUMBERS = (
+    *("artfid", "fid", "lpips", "rfid", "rfid_std", "rfid_mean_term", "rfid_trace_term", "region_variance"),
+    *("mfid", "rkid", "rkid_std", "cosine", "ssim"),
+)  # of an evaluation, as files have them
 
 
 @dataclass(frozen=True)
-class Score:
-    """One variant's numbers for one N, over `samples` results where there should be `of`."""
+class VariantScore:
+    """One variant's evaluation for one N, over as many results as it says where there should be `of`."""
 
     variant: str
     n: int
-    samples: int
     of: int
-    artfid: float | None
-    fid: float | None
-    lpips: float | None
-    rfid: float | None
-    rfid_std: float | None
-    mfid: float | None
-    ssim: float | None
-    regions: int
-    skipped_regions: int
-    networks: dict[str, str]
-    repeats: int
-    seed: int
+    evaluation: Evaluation
+
+    @property
+    def samples(self) -> int:
+        return self.evaluation.n
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        measured = self.evaluation
+        return {
+            "variant": self.variant,
+            "n": self.n,
+            "samples": self.samples,
+            "of": self.of,
+            **{name: getattr(measured, name) for name in NUMBERS},
+            "intervals": {name: list(ends) for name, ends in measured.intervals.items()},
+            "regions": measured.n_regions,
+            "skipped_regions": measured.skipped_regions,
+            "networks": dict(measured.networks),
+            "repeats": measured.repeats,
+            "seed": measured.seed,
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """The same, flat: the ends of the intervals and the networks in columns of their own."""
+        row = self.to_dict()
+        intervals, networks = row.pop("intervals"), row.pop("networks")
+        for metric in METRICS.values():
+            if not metric.frechet and metric.name in NUMBERS:
+                ends = intervals.get(metric.name, (None, None))
+                row |= {f"{metric.name}_low": ends[0], f"{metric.name}_high": ends[1]}
+        return {**row, "inception": networks.get("inception"), "lpips_net": networks.get("lpips")}
 
 
 @dataclass
-class Scores:
+class Measurements:
     """scores: by (variant, N). alike: the N whose rows are all over the same samples."""
 
-    scores: dict[tuple[str, int], Score]
+    scores: dict[tuple[str, int], VariantScore]
     alike: set[int]
     notes: list[str]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Every N that was measured."""
+        return sorted({n for _, n in self.scores})
+
+    def caption(self) -> str:
+        """What measured the numbers, and over how many pictures."""
+        one = next(iter(self.scores.values())).evaluation
+        counts = []
+        for n in self.numbers:
+            found = {score.samples for (_, k), score in self.scores.items() if k == n}
+            counts.append(f"n = {' to '.join(map(str, sorted({min(found), max(found)})))} for N = {n}")
+        return (
+            f"{'; '.join(counts)}. Inception: {one.networks.get('inception', 'unknown')}; LPIPS: "
+            f"{one.networks.get('lpips', 'unknown')}; R-FID and R-KID: {one.repeats} draws, seed {one.seed}."
+        )
+
+    def ranked_caption(self) -> str:
+        """The same of a table whose best are marked: when they are, and what is not ranked."""
+        return (
+            f"{self.caption()} Best bold, second best underlined, where no other row's {SHARE:.0%} interval "
+            f"overlaps theirs.{self.not_ranked()}"
+        )
+
+    def not_ranked(self) -> str:
+        """Which columns have too few samples to be ranked by, and for which N; empty where none has."""
+        parts: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+        for metric in COLUMNS:
+            short = tuple(n for n in self.numbers if any(self._too_few(metric, n)))
+            if short:
+                parts.setdefault((metric.least, short), []).append(metric.title)
+        return "".join(
+            f" Not ranked, for n below {least:,} is too few: {', '.join(titles)}"
+            + ("." if list(short) == self.numbers else f" at N = {', '.join(map(str, short))}.")
+            for (least, short), titles in parts.items()
+        )
+
+    def _too_few(self, metric: Metric, n: int) -> list[bool]:
+        found = [score.evaluation.estimate(metric) for (_, k), score in self.scores.items() if k == n]
+        return [not estimate.enough for estimate in found if estimate is not None]
 
 
 def measure_all(
     manifest: Manifest, runs: Sequence[VariantRun], measure: Measure, everything: bool = False
-) -> Scores:
+) -> Measurements:
     """Measures every variant on the samples that all variants of that N have made.
 
     FID grows as pictures get fewer, and samples differ in difficulty, so numbers over different samples say
     nothing about methods. `everything` takes all that each variant has; `alike` then tells which N still may
     be ranked.
     """
-    found = Scores({}, set(), [])
+    found = Measurements({}, set(), [])
     chosen = [part for n in manifest.counts() for part in _choose(manifest.of(n), runs, everything, found)]
     if not chosen:
         raise InputError(
@@ -77,14 +137,14 @@ def measure_all(
         report = measure(f"{run.name}, N = {n}", part)
         for key, text in report.excluded.items():  # a file goes by its path, or by its sample's id
             problems.setdefault(str(run.folder / f"{key}.png") if key in run.done else key, text)
-        found.scores[run.name, n] = _score(run.name, n, len(manifest.of(n)), report)
+        found.scores[run.name, n] = VariantScore(run.name, n, len(manifest.of(n)), report)
         found.notes += [note for note in report.notes if note not in found.notes]
     _refuse(problems)
     return found
 
 
 def _choose(
-    samples: Sequence[BenchSample], runs: Sequence[VariantRun], everything: bool, found: Scores
+    samples: Sequence[BenchSample], runs: Sequence[VariantRun], everything: bool, found: Measurements
 ) -> list[tuple[VariantRun, list[BenchSample]]]:
     """The samples of one N that each variant is measured on; what is to be said of them goes to the notes."""
     n, expected = samples[0].n, len(samples)
@@ -119,50 +179,39 @@ def _refuse(problems: dict[str, str]) -> None:
         )
 
 
-def _score(variant: str, n: int, expected: int, report: Evaluation) -> Score:
-    return Score(
-        variant,
-        n,
-        report.n,
-        expected,
-        report.artfid,
-        report.fid,
-        report.lpips,
-        report.rfid,
-        report.rfid_std,
-        report.mfid,
-        report.ssim,
-        report.n_regions,
-        report.skipped_regions,
-        dict(report.networks),
-        report.repeats,
-        report.seed,
-    )
-
-
 # ------------------------------------------------------------------------------------------------ rows
 
 
 @dataclass(frozen=True)
-class MethodScores:
+class MethodRow:
     """A row of the comparison: a variant, or a method with the compositor chosen for each N."""
 
     label: str
     run: VariantRun
-    scores: dict[int, Score]
+    scores: dict[int, VariantScore]
     chosen: dict[int, str]  # compositor by N, empty where nothing is joined
 
-    def value(self, metric: str, n: int) -> float | None:
-        return getattr(self.scores[n], metric) if n in self.scores else None
+    def estimate(self, metric: Metric, n: int) -> Estimate | None:
+        return self.scores[n].evaluation.estimate(metric) if n in self.scores else None
 
-    def average(self, metric: str, numbers: Sequence[int]) -> float | None:
-        """The mean over all N; None when one of them is missing, because the others are no substitute."""
-        values = [self.value(metric, n) for n in numbers]
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known and len(known) == len(values) else None
+    def average(self, metric: Metric, numbers: Sequence[int]) -> Estimate | None:
+        """The mean over all N; None when one of them is missing, because the others are no substitute.
+
+        Its interval is the mean of theirs, which is wider than need be: errors of several N partly cancel.
+        """
+        known = [found for n in numbers if (found := self.estimate(metric, n)) is not None]
+        if not known or len(known) < len(numbers):
+            return None
+        intervals = [found.interval for found in known if found.interval is not None]
+        ends = tuple(sum(side) / len(known) for side in zip(*intervals, strict=True))
+        return Estimate(
+            sum(found.value for found in known) / len(known),
+            (ends[0], ends[1]) if len(intervals) == len(known) else None,
+            all(found.enough for found in known),
+        )
 
 
-def entries(runs: Sequence[VariantRun], found: Scores, numbers: Sequence[int]) -> list[MethodScores]:
+def method_rows(runs: Sequence[VariantRun], found: Measurements) -> list[MethodRow]:
     """One row a method. Of variants that differ in the compositor only, each N shows the one with the lowest
     ArtFID over the data set (App. A.8).
     """
@@ -173,64 +222,20 @@ def entries(runs: Sequence[VariantRun], found: Scores, numbers: Sequence[int]) -
         methods.setdefault(method, []).append(run)
     rows = []
     for method, group in methods.items():
-        scores: dict[int, Score] = {}
+        scores: dict[int, VariantScore] = {}
         chosen: dict[int, str] = {}
-        for n in numbers:
+        for n in found.numbers:
             known = [found.scores[run.name, n] for run in group if (run.name, n) in found.scores]
             if not known:
                 continue
-            best = min(known, key=lambda score: float("inf") if score.artfid is None else score.artfid)
+            best = min(known, key=_artfid)
             scores[n] = best
             strategy = next(run.composite for run in group if run.name == best.variant)
             if strategy is not None:
                 chosen[n] = strategy
-        rows.append(MethodScores(method, group[0], scores, chosen))
+        rows.append(MethodRow(method, group[0], scores, chosen))
     return rows
 
 
-# ------------------------------------------------------------------------------------------
-
-
-FEWEST = 3  # pairs below which a correlation says nothing
-
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """1 for the smallest; equal values share the mean of their ranks."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    found = [0.0] * len(values)
-    first = 0
-    while first < len(order):
-        last = first
-        while last + 1 < len(order) and values[order[last + 1]] == values[order[first]]:
-            last += 1
-        for i in order[first : last + 1]:
-            found[i] = (first + last) / 2 + 1
-        first = last + 1
-    return found
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """The correlation of the ranks of a and b, in [-1, 1]; None for fewer than three pairs, or where one of
-    them is the same everywhere.
-    """
-    if len(a) != len(b):
-        raise ValueError(f"{len(a)} values beside {len(b)}")
-    if len(a) < FEWEST:
-        return None
-    x, y = ranks(a), ranks(b)
-    middle = (len(a) + 1) / 2  # the mean of the ranks, ties or not
-    across = sum((i - middle) * (j - middle) for i, j in zip(x, y, strict=True))
-    spread = sum((i - middle) ** 2 for i in x) * sum((j - middle) ** 2 for j in y)
-    return max(-1.0, min(1.0, across / math.sqrt(spread))) if spread else None
-
-
-def marks(values: Sequence[float | None], digits: int = 3) -> list[str]:
-    """'best' for the smallest, 'second' for the next, '' for the rest; what prints alike ranks alike. Fewer
-    than two values are no contest.
-    """
-    shown = [None if value is None else round(value, digits) for value in values]
-    known = sorted({value for value in shown if value is not None})
-    if sum(value is not None for value in shown) < 2:
-        return [""] * len(values)
-    names = dict(zip(known, ("best", "second"), strict=False))
-    return [names.get(value, "") if value is not None else "" for value in shown]
+def _artfid(score: VariantScore) -> float:
+    return float("inf") if score.evaluation.artfid is None else score.evaluation.artfid

@@ -7,19 +7,17 @@ ablation             base, + LAMA, + LAMA + STS, + DDI (the paper's ablation tab
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...files import atomic
 from ...job import InputError
-from ...tables import Cell, Group, Row, Table, latex, markdown, number
+from ...tables import Cell, Group, Row, Table, markdown
 from ..variants import ABLATION, Variant, default_name, parse_variant, variant, with_composites
-from .scores import METRICS, Score, Scores, marks
+from .plots import sweep_figure
+from .publish import write_forms
+from .ranking import ranked_cells
+from .scores import COLUMNS, Measurements, VariantScore
 
 ADAPTIVE = "sts"  # as a value of tau
 PAPER = {
@@ -94,92 +92,64 @@ def _point(base: Variant, option: str, label: str, text: str) -> Point:
 # ------------------------------------------------------------------------------------------------ tables
 
 
-def known(sweep: Sweep, found: Scores, n: int) -> list[tuple[Point, Score]]:
+def known(sweep: Sweep, found: Measurements, n: int) -> list[tuple[Point, VariantScore]]:
     """The points that were measured for an N."""
     scores = [(point, found.scores.get((point.variant.name, n))) for point in sweep.points]
     return [(point, score) for point, score in scores if score is not None]
 
 
-def table(sweep: Sweep, found: Scores) -> Table:
-    """A row a value, ArtFID, FID, LPIPS and R-FID for each N; best and second best marked where rows are over
-    the same samples.
+def table(sweep: Sweep, found: Measurements) -> Table:
+    """A row a value, every metric for each N; best and second best marked where rows are over the same
+    samples, and enough of them.
     """
-    numbers = sorted({n for _, n in found.scores})
     columns: list[list[Cell]] = []
-    for n in numbers:
+    for n in found.numbers:
         scores = [found.scores.get((point.variant.name, n)) for point in sweep.points]
-        for metric in METRICS:
-            values = [None if score is None else getattr(score, metric) for score in scores]
-            ranked = marks(values) if n in found.alike else [""] * len(values)
-            columns.append([number(value, mark=mark) for value, mark in zip(values, ranked, strict=True)])
+        for metric in COLUMNS:
+            estimates = [None if score is None else score.evaluation.estimate(metric) for score in scores]
+            columns.append(ranked_cells(metric, estimates, [n in found.alike] * len(scores)))
     rows = [
         Row((point.label, point.variant.name), tuple(column[i] for column in columns))
         for i, point in enumerate(sweep.points)
     ]
-    groups = tuple(Group(f"N={n}", tuple(f"{title} ↓" for title in METRICS.values())) for n in numbers)
     return Table(
         f"sweep-{sweep.option}",
         "Ablation" if sweep.option == "ablation" else f"Sweep over {sweep.option}",
-        _caption(found, numbers),
+        found.ranked_caption(),
         (sweep.option, "variant"),
-        groups,
+        tuple(Group(f"N={n}", tuple(metric.heading for metric in COLUMNS)) for n in found.numbers),
         tuple(rows),
     )
 
 
-def _caption(found: Scores, numbers: Sequence[int]) -> str:
-    first = next(iter(found.scores.values()))
-    counts = {n: sorted({s.samples for (_, k), s in found.scores.items() if k == n}) for n in numbers}
-    sizes = "; ".join(f"n = {' to '.join(map(str, count))} for N = {n}" for n, count in counts.items())
-    networks = f"Inception: {first.networks.get('inception')}; LPIPS: {first.networks.get('lpips')}"
-    return f"{sizes}. {networks}; R-FID: {first.repeats} draws, seed {first.seed}. Lower is better."
-
-
-def to_dict(sweep: Sweep, found: Scores) -> dict[str, Any]:
-    numbers = sorted({n for _, n in found.scores})
-    rows = [
-        {"label": point.label, "value": point.value, **score.to_dict()}
-        for n in numbers
+def _rows(sweep: Sweep, found: Measurements) -> list[tuple[dict[str, Any], VariantScore]]:
+    """What every point of every N is called, and its score."""
+    return [
+        ({"label": point.label, "value": point.value}, score)
+        for n in found.numbers
         for point, score in known(sweep, found, n)
     ]
+
+
+def to_dict(sweep: Sweep, found: Measurements) -> dict[str, Any]:
     return {
         "kind": "mast-bench-sweep",
         "version": 1,
         "over": sweep.option,
-        "rows": rows,
+        "rows": [{**point, **score.to_dict()} for point, score in _rows(sweep, found)],
         "notes": found.notes,
     }
 
 
-def save(sweep: Sweep, found: Scores, out: Path) -> list[Path]:
+def save(sweep: Sweep, found: Measurements, out: Path) -> list[Path]:
     """OUT/sweep-OPTION.md, .tex, .csv and .json, and a .png for each N where matplotlib is installed."""
-    from .plots import figure
-
-    whole, made = to_dict(sweep, found), table(sweep, found)
-    stem, written = f"sweep-{sweep.option}", []
-    for n in sorted({n for _, n in found.scores}):
-        drawn = figure(sweep, known(sweep, found, n), n)
-        if drawn is not None:
-            with atomic(out / f"{stem}-n{n}.png") as part:
-                drawn.savefig(part, format="png", dpi=150)
-            written.append(out / f"{stem}-n{n}.png")
-    texts = {
-        ".md": markdown(made),
-        ".tex": "% needs: \\usepackage{booktabs,amssymb}\n\n" + latex(made),
-        ".csv": _csv(whole["rows"]),
-        ".json": json.dumps(whole, indent=1, ensure_ascii=False) + "\n",
-    }
-    for suffix, text in texts.items():
-        with atomic(out / f"{stem}{suffix}") as part:
-            part.write_text(text, encoding="utf-8")
-        written.append(out / f"{stem}{suffix}")
-    return written
-
-
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    buffer = io.StringIO()
-    names = [name for name in rows[0] if name != "networks"] if rows else []
-    writer = csv.DictWriter(buffer, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+    figures = {f"-n{n}": sweep_figure(sweep, known(sweep, found, n), n) for n in found.numbers}
+    made = table(sweep, found)
+    return write_forms(
+        out / f"sweep-{sweep.option}",
+        markdown(made),
+        [made],
+        [{**point, **score.to_row()} for point, score in _rows(sweep, found)],
+        to_dict(sweep, found),
+        {more: figure for more, figure in figures.items() if figure is not None},
+    )

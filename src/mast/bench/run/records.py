@@ -142,7 +142,7 @@ def publish(result: Result, out: Path, variant: str, sample: str) -> None:
     """The picture with its record; it counts from the instant its PNG takes its name."""
     png, record = (out / variant / f"{sample}{suffix}" for suffix in (".png", ".json"))
     with workplace(out, variant, sample) as place:
-        result.save(place / png.name)
+        result.save(place / png.name, home=png.parent)
         try:
             os.replace(place / record.name, record)
             os.replace(place / png.name, png)

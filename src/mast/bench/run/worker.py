@@ -30,6 +30,8 @@ from .claims import claimed
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
+PROTOCOL = {"keep_unassigned": "reconstruct", "size": 512, "coarse": "off"}  # as the paper, unless said
+
 T = TypeVar("T")
 Unit: TypeAlias = tuple[str, int]
 """The smallest piece of work: a sample's id, and which group of variants to make of it."""
@@ -100,7 +102,7 @@ class Worker:
         needed = any(METHODS[group[0].method].needs_backbone for group in plan.groups)
         self.backbone = load(plan.model, place, plan.dtype, plan.prediction_type) if needed else None
         self.device = self.backbone.device if self.backbone is not None else resolve_device(place)
-        self.shared: Settings = default_settings(self.backbone, plan.preset, **plan.changes)
+        self.shared: Settings = default_settings(self.backbone, plan.preset, **{**PROTOCOL, **plan.changes})
         # One engine a group: what a method brings is loaded once, and now, while nothing is begun.
         self.methods = [default_method(self.backbone, g[0].method, **g[0].options) for g in plan.groups]
         self.engines = [engine_of(method, self.backbone, self.device) for method in self.methods]

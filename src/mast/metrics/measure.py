@@ -1,12 +1,11 @@
-"""An evaluation: every metric over a collection, with n beside it and which networks measured it."""
+"""Measuring a collection: every metric over its results, from files to an Evaluation."""
 
 from __future__ import annotations
 
-import csv
-import json
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,14 @@ import torch
 from torch import Tensor
 
 from ..features.cache import Cache
-from ..files import atomic
 from ..job import InputError, Region
 from ..weights.registry import OnBytes
-from .artfid import artfid
-from .fid import Statistics, fid
+from .evaluation import BIASED, FEW, METRICS, Evaluation
+from .fid import Statistics, artfid, fid
 from .inception import DIMENSIONS, NAMES, InceptionEncoder, load_inception
+from .intervals import FEWEST, Interval, interval_of_mean, interval_of_pairs
 from .lpips import load_lpips
-from .rfid import REPEATS, RegionPair, region_fid, region_pairs
+from .regional import REPEATS, RegionDistances, RegionPair, region_distances, region_pairs
 from .samples import Collection, EvaluatedPicture
 from .store import Distance, OnCount, Store
 from .structure import load_cfsd, ssim
@@ -31,9 +30,11 @@ LISTED = 10  # problems a message spells out
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure. `inception` decides the scale of FID, ArtFID, R-FID and M-FID: see metrics.inception.
+    """How to measure.
 
+    inception: decides the scale of all that is measured in its features; see metrics.inception.
     size: longer side at which results and photos are compared (LPIPS, SSIM, CFSD); None is the result's own.
+    seed: of the draws of R-FID and R-KID, and of the intervals' resamples.
     """
 
     inception: str = "fid"
@@ -55,46 +56,10 @@ class Options:
             raise InputError(f"no Inception is called {self.inception!r}; choose one of {', '.join(NAMES)}")
         if self.repeats < 1 or self.batch < 1:
             raise InputError(f"repeats ({self.repeats}) and batch ({self.batch}) must be at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; give 0 or more")
         if self.size is not None and not 64 <= self.size <= 8192:
             raise InputError(f"size is {self.size}; it must be from 64 to 8192 pixels, or left out")
-
-
-@dataclass
-class Evaluation:
-    """The numbers. A metric that could not be computed is None, and a note says why."""
-
-    n: int
-    n_regions: int
-    n_styles: int
-    fid: float | None = None
-    lpips: float | None = None
-    artfid: float | None = None
-    rfid: float | None = None
-    rfid_std: float | None = None
-    mfid: float | None = None
-    ssim: float | None = None
-    cfsd: float | None = None
-    skipped_regions: int = 0
-    networks: dict[str, str] = field(default_factory=dict)
-    repeats: int = REPEATS
-    seed: int = 0
-    size: int | None = None
-    seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    excluded: dict[str, str] = field(default_factory=dict)
-    samples: list[dict[str, Any]] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def save(self, path: Path) -> None:
-        """PATH.json with everything, PATH.csv with a row per result."""
-        with atomic(path.with_suffix(".json")) as part:
-            part.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
-        with atomic(path.with_suffix(".csv")) as part, part.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(self.samples[0]) if self.samples else ["name"])
-            writer.writeheader()
-            writer.writerows(self.samples)
 
 
 @dataclass(frozen=True)
@@ -106,8 +71,17 @@ class Networks:
 
 
 def load_networks(options: Options, on_bytes: OnBytes | None = None) -> Networks:
+    """The networks of these options; a distance's name says with which weights it measures."""
     encoder = load_inception(options.inception, options.inception_weights, options.device, on_bytes)
-    return Networks(encoder, _distances(options, on_bytes))
+    lpips = load_lpips(options.lpips, options.lpips_weights, options.device, on_bytes)
+    distances: dict[str, Distance] = {
+        f"lpips {lpips.net} {lpips.fingerprint}": lpips.of_levels,
+        "ssim": ssim,
+    }
+    if options.cfsd is not None:
+        cfsd = load_cfsd(options.cfsd, options.cfsd_weights, options.device, on_bytes)
+        distances[f"cfsd {cfsd.net} {cfsd.fingerprint}"] = cfsd
+    return Networks(encoder, distances)
 
 
 def evaluate(
@@ -117,88 +91,75 @@ def evaluate(
     on_bytes: OnBytes | None = None,
     networks: Networks | None = None,
 ) -> Evaluation:
-    """FID, LPIPS, ArtFID, R-FID, M-FID and SSIM (and CFSD) of a collection.
+    """Every metric of a collection: FID, LPIPS, ArtFID, R-FID, M-FID, R-KID, cosine and SSIM (and CFSD).
 
     FID's reference counts a style once for every region it is assigned to, so that it is the mixture of
-    styles the results were asked for; so do R-FID and M-FID, where all (result, region) pairs form one
+    styles the results were asked for; so do the regional ones, where all (result, region) pairs form one
     collection. networks: what `load_networks` gives for these options, when it is loaded already.
     """
     began, tell = time.perf_counter(), on_count or (lambda stage, done, total: None)
     loaded = networks or load_networks(options, on_bytes)
-    encoder, distances = loaded.encoder, loaded.distances
-    notes = list(found.notes)
+    encoder, notes = loaded.encoder, list(found.notes)
     with Store(Cache() if options.cache else None, options.batch) as store:
         assigned = [_style(region) for sample in found.samples for region in sample.regions]
         store.extract(encoder, [*(s.stylized for s in found.samples), *found.styles, *assigned], tell)
         values = {
             name.split()[0]: store.distances(name, distance, found.samples, options.size, tell)
-            for name, distance in distances.items()
+            for name, distance in loaded.distances.items()
         }
         weights = _weights(store, encoder, found.samples, notes)
         problems = {**found.problems, **store.problems}
         samples = _sound(found.samples, problems, options.skip_bad)
         styles = [path for path in found.styles if str(path) not in problems]
         pairs, skipped = _pairs(store, encoder, samples, weights)
-        report = Evaluation(
-            n=len(samples),
-            n_regions=len(pairs),
-            n_styles=len({store.hash(_style(r)) for s in samples for r in s.regions}) or len(styles),
-            skipped_regions=skipped,
-            networks={"inception": f"{encoder.name} {encoder.fingerprint}"},
-            repeats=options.repeats,
-            seed=options.seed,
-            size=options.size,
-            notes=notes,
-            excluded=problems,
-        )
-        report.networks.update({name.split()[0]: name.partition(" ")[2] for name in distances if " " in name})
-        for name, each in values.items():
-            setattr(report, name, sum(each[sample.name] for sample in samples) / len(samples))
-        report.fid = _fid(store, encoder, samples, styles, notes)
-        if report.fid is not None and report.lpips is not None:
-            report.artfid = artfid(report.fid, report.lpips)
+        frechet = _fid(store, encoder, samples, styles, notes)
+        regional: RegionDistances | None = None
         if len(pairs) >= 2:
-            regional = region_fid(
+            regional = region_distances(
                 pairs,
                 lambda style: store.map(encoder, style),
                 options.seed,
                 options.repeats,
                 lambda done, total: tell("r-fid", done, total),
             )
-            report.rfid, report.rfid_std, report.mfid = regional.rfid, regional.rfid_std, regional.mfid
         else:
             notes.append(
-                f"R-FID and M-FID need at least 2 regions whose style is known; there are {len(pairs)}"
+                f"R-FID, M-FID and R-KID need at least 2 regions with a style; there are {len(pairs)}"
             )
-        report.samples = [
-            {
-                "name": sample.name,
-                "stylized": str(sample.stylized),
-                "content": str(sample.content),
-                "regions": len(sample.regions),
-                **{name: each[sample.name] for name, each in values.items()},
-            }
-            for sample in samples
-        ]
+        each = {name: [of[sample.name] for sample in samples] for name, of in values.items()}
+        means = {name: sum(numbers) / len(samples) for name, numbers in each.items()}
+        report = Evaluation(
+            n=len(samples),
+            n_regions=len(pairs),
+            n_styles=len({store.hash(_style(r)) for s in samples for r in s.regions}) or len(styles),
+            fid=frechet,
+            artfid=None if frechet is None else artfid(frechet, means["lpips"]),
+            **means,
+            **_regional(regional),
+            intervals=_intervals(each, regional, options.seed),
+            skipped_regions=skipped,
+            networks={
+                "inception": f"{encoder.name} {encoder.fingerprint}",
+                **{name.split()[0]: name.partition(" ")[2] for name in loaded.distances if " " in name},
+            },
+            repeats=options.repeats,
+            seed=options.seed,
+            size=options.size,
+            notes=notes,
+            excluded=problems,
+            samples=_rows(samples, each, pairs, regional),
+        )
+    known = [(metric, report.estimate(metric)) for metric in METRICS.values()]
+    if any(metric.frechet and estimate and not estimate.enough for metric, estimate in known):
+        notes.append(BIASED)
+    if report.n < FEWEST:
+        notes.append(FEW)
     report.seconds = time.perf_counter() - began
     return report
 
 
 def _style(region: Region) -> Path:
     return Path(str(region.style))
-
-
-def _distances(options: Options, on_bytes: OnBytes | None) -> dict[str, Distance]:
-    """What is measured between a result and its photo, by a name that says with which weights."""
-    lpips = load_lpips(options.lpips, options.lpips_weights, options.device, on_bytes)
-    distances: dict[str, Distance] = {
-        f"lpips {lpips.net} {lpips.fingerprint}": lpips.of_levels,
-        "ssim": ssim,
-    }
-    if options.cfsd is not None:
-        cfsd = load_cfsd(options.cfsd, options.cfsd_weights, options.device, on_bytes)
-        distances[f"cfsd {cfsd.net} {cfsd.fingerprint}"] = cfsd
-    return distances
 
 
 def _weights(
@@ -218,8 +179,8 @@ def _weights(
 def _sound(
     samples: list[EvaluatedPicture], problems: dict[str, str], skip_bad: bool
 ) -> list[EvaluatedPicture]:
-    """The samples none of whose files is a problem; an error that lists the problems unless they may be left
-    out.
+    """The samples none of whose files is a problem; an error that lists all problems unless they may be
+    left out.
     """
     if problems and not skip_bad:
         listed = "".join(f"\n  {text}" for text in list(dict.fromkeys(problems.values()))[:LISTED])
@@ -249,7 +210,7 @@ def _pairs(
         if sample.name in weights:
             styles = [str(_style(region)) for region in sample.regions]
             features = store.map(encoder, sample.stylized)
-            more, without = region_pairs(features, weights[sample.name], styles)
+            more, without = region_pairs(features, weights[sample.name], styles, sample.name)
             pairs += more
             skipped += without
     return pairs, skipped
@@ -272,9 +233,58 @@ def _fid(
     if results.n < 2 or wanted.n < 2:
         notes.append(f"FID needs at least 2 results and 2 styles; there are {results.n} and {wanted.n}")
         return None
-    if min(results.n, wanted.n) < DIMENSIONS:
-        notes.append(
-            f"FID, R-FID and M-FID of fewer than {DIMENSIONS} pictures are biased upward: "
-            "compare only at equal n"
-        )
     return fid(results, wanted)
+
+
+def _regional(found: RegionDistances | None) -> dict[str, Any]:
+    """The regional figures, as the evaluation names them."""
+    if found is None:
+        return {}
+    same = (
+        *("rfid", "rfid_std", "rfid_mean_term", "rfid_trace_term", "region_variance"),
+        *("mfid", "rkid", "rkid_std"),
+    )
+    return {**{name: getattr(found, name) for name in same}, "cosine": float(found.cosines.mean())}
+
+
+def _intervals(
+    each: Mapping[str, Sequence[float]], regional: RegionDistances | None, seed: int
+) -> dict[str, Interval]:
+    """By metric, where there are pictures enough: the means over pictures, over regions, over their pairs."""
+    found = {
+        name: interval_of_mean(torch.tensor(numbers), seed)
+        for name, numbers in each.items()
+        if len(numbers) >= FEWEST
+    }
+    if regional is not None and len(regional.kernel_sums) >= FEWEST:
+        sizes = torch.bincount(regional.pictures)
+        cosines = torch.zeros(len(sizes), dtype=torch.float64).index_add_(
+            0, regional.pictures, regional.cosines
+        )
+        found["cosine"] = interval_of_mean(cosines, seed, sizes)
+        found["rkid"] = interval_of_pairs(regional.kernel_sums, sizes, seed)
+    return found
+
+
+def _rows(
+    samples: Sequence[EvaluatedPicture],
+    each: Mapping[str, Sequence[float]],
+    pairs: Sequence[RegionPair],
+    regional: RegionDistances | None,
+) -> list[dict[str, Any]]:
+    """A row for each result; its cosine is the mean over its regions."""
+    cosines: dict[str, list[float]] = {}
+    if regional is not None:
+        for pair, cosine in zip(pairs, regional.cosines.tolist(), strict=True):
+            cosines.setdefault(pair.picture, []).append(cosine)
+    return [
+        {
+            "name": sample.name,
+            "stylized": str(sample.stylized),
+            "content": str(sample.content),
+            "regions": len(sample.regions),
+            **{name: numbers[i] for name, numbers in each.items()},
+            "cosine": sum(own) / len(own) if (own := cosines.get(sample.name)) else None,
+        }
+        for i, sample in enumerate(samples)
+    ]
