@@ -56,10 +56,19 @@ class Region:
 
 @dataclass(frozen=True)
 class Job:
-    """A photo and the regions to repaint."""
+    """A photo and the regions to repaint: a tuple, a list, or one region alone."""
 
     content: ImageLike
     regions: tuple[Region, ...] = ()
+
+    def __post_init__(self) -> None:
+        given: Any = self.regions
+        regions = (given,) if isinstance(given, Region) else given
+        if not isinstance(regions, (tuple, list)) or not all(isinstance(r, Region) for r in regions):
+            raise InputError(
+                f"the regions of a job are {type(given).__name__}; give a list of mast.Region(style, mask)"
+            )
+        object.__setattr__(self, "regions", tuple(regions))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mast
-from mast import Cancelled, Job, Region, Settings
+from mast import Cancelled, InputError, Job, Region, Settings
 from tests.tiny import picture, run
 
 
@@ -104,3 +104,25 @@ def test_a_name_is_enough_for_backbone_and_method(tiny_sd_folder):
     )
     assert result.provenance["method"]["name"] == "shared"
     assert result.provenance["model"]["name"] == str(tiny_sd_folder)
+
+
+def test_bars_follow_every_stage_and_the_callback_is_told_as_well(tiny_backbone, capsys):
+    told = []
+    result = mast.stylize(
+        Job(picture(64, 64, 1), Region(picture(64, 64, 2))),
+        tiny_backbone,
+        settings=Settings(steps=3, size=64, cache=False),
+        on_step=told.append,
+        progress=True,
+    )
+    shown = capsys.readouterr().out
+    assert "inverting" in shown and "repainting" in shown and "2/2" in shown
+    assert {step.stage for step in told} == {"invert", "denoise"} and result.image.size == (64, 64)
+
+
+def test_a_job_takes_a_list_or_one_region_and_refuses_the_rest_in_words():
+    region = Region("style.png")
+    assert Job("photo.png", region).regions == Job("photo.png", [region]).regions == (region,)
+    for wrong in ("style.png", ["style.png"], {"style": "style.png"}, None):
+        with pytest.raises(InputError, match=r"mast\.Region\(style, mask\)"):
+            Job("photo.png", wrong)

@@ -23,6 +23,7 @@ from .diffusion import DiffusionEngine
 from .feedforward import FeedForwardEngine
 from .inputs import JobInputs, composited, read_job
 from .prepare import Prepared, prepare
+from .progress import bars, both
 from .provenance import provenance
 from .run import Engine, Run, StepEnd
 
@@ -80,16 +81,22 @@ def stylize(
     callback_on_step_end: StepEnd | None = None,
     cache: Cache | None = None,
     device: torch.device | None = None,
+    progress: bool = False,
 ) -> Result:
     """Repaints every region of the job's photo in its style.
 
     job: or what `read_job` made of it. backbone: what `load` returns, or a name for it; a method that brings
     its own networks looks at nothing of it but its device, and needs none. method: an object, or a name.
     settings: the model's own preset if None. on_step: told of every U-Net pass; raising ends the run.
+    progress: a bar for every stage, in a terminal or a notebook.
 
     A job without regions gives the reconstructed photo. A method that knows one style only runs once per
     region, and its pictures are composited.
     """
+    if progress:
+        with bars() as bar:
+            told = bar if on_step is None else both(bar, on_step)
+            return stylize(job, backbone, method, settings, told, callback_on_step_end, cache, device)
     run = Run(settings or Settings(), on_step, callback_on_step_end, cache)
     given = make(method) if isinstance(method, str) else method  # an unknown name is refused here
     regions = job.job.regions if isinstance(job, JobInputs) else job.regions
