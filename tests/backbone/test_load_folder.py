@@ -189,7 +189,8 @@ def test_an_unknown_prediction_type_is_an_input_error(tiny_sd_folder):
 def test_a_models_own_defaults_are_used_unless_something_else_is_said(textless):
     (textless / "defaults.json").write_text(json.dumps({"preset": "fast", "mast": {"lam": 0.5}}))
     backbone = mast.load(textless)
-    assert mast.default_settings(backbone) == Settings(**PRESETS["fast"])
+    settings = mast.default_settings(backbone)
+    assert {name: getattr(settings, name) for name in PRESETS["fast"]} == PRESETS["fast"]
     assert mast.default_settings(backbone, steps=7).steps == 7
     assert mast.default_method(backbone).lam == 0.5
     assert mast.default_method(backbone, lam=0.1).lam == 0.1

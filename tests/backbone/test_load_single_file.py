@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
@@ -93,10 +94,88 @@ class Surprise:
     """Stands for anything in a pickle that is not a tensor."""
 
 
-def test_a_pickle_that_holds_more_than_tensors_is_not_opened(tmp_path):
+def test_a_pickle_that_holds_what_no_training_leaves_is_not_opened(tmp_path):
     torch.save({"state_dict": Surprise()}, tmp_path / "evil.ckpt")
-    with pytest.raises(InputError, match="not opened for safety"):
+    with pytest.raises(InputError, match=r"not opened for safety.*Surprise.*\.safetensors"):
         mast.load(tmp_path / "evil.ckpt")
+
+
+def averaged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The U-Net's weights under the names of training's running averages, with its two counters."""
+    own = {
+        "model_ema." + name.removeprefix("model.").replace(".", ""): value.clone()
+        for name, value in state.items()
+        if name.startswith("model.diffusion_model.")
+    }
+    assert "model_ema.diffusion_modelinput_blocks00weight" in own
+    return {**own, "model_ema.decay": torch.tensor(0.9999), "model_ema.num_updates": torch.tensor(470000)}
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".ckpt"])
+def test_averaged_weights_are_preferred_where_a_file_has_both(state, tmp_path, tiny_backbone, suffix):
+    last = {
+        name: value + 1 if name.startswith("model.diffusion_model.") else value
+        for name, value in state.items()
+    }
+    both = {**last, **averaged(state)}
+    path = tmp_path / f"full-ema{suffix}"
+    if suffix == ".ckpt":
+        torch.save({"state_dict": both, "callbacks": {"best": np.float64(0.1)}}, path)
+    else:
+        save_file(both, path)
+    assert_same_model(mast.load(path), tiny_backbone)
+
+
+def test_counters_alone_are_no_averages_and_half_of_them_are_refused(state, tmp_path, tiny_backbone):
+    own = averaged(state)
+    counters = {name: own.pop(name) for name in ("model_ema.decay", "model_ema.num_updates")}
+    save_file({**state, **counters}, tmp_path / "counters.safetensors")
+    assert_same_model(mast.load(tmp_path / "counters.safetensors"), tiny_backbone)
+    lost = sorted(own)[3]
+    del own[lost]
+    save_file({**state, **own}, tmp_path / "half.safetensors")
+    with pytest.raises(InputError, match=rf"half\.safetensors.*averaged weights are not whole, {lost}"):
+        mast.load(tmp_path / "half.safetensors")
+
+
+def test_an_inpainting_checkpoint_is_refused_in_words(state, tmp_path):
+    name = "model.diffusion_model.input_blocks.0.0.weight"
+    wide = torch.cat([state[name], state[name], state[name][:, :1]], dim=1)
+    save_file({**state, name: wide.contiguous()}, tmp_path / "inpainting.safetensors")
+    with pytest.raises(InputError, match=r"inpainting\.safetensors.*9 channels.*inpainting model"):
+        mast.load(tmp_path / "inpainting.safetensors")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.diffusion_model.input_blocks.0.0.weight",
+        "model.diffusion_model.out.2.weight",
+        "first_stage_model.quant_conv.weight",
+        "first_stage_model.encoder.down.0.block.0.conv1.weight",
+        "cond_stage_model.transformer.text_model.embeddings.token_embedding.weight",
+        "cond_stage_model.transformer.text_model.embeddings.position_embedding.weight",
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (3,), (0, 0), (1, 1), (5, 5, 5, 5)])
+def test_tensors_of_odd_shapes_are_an_input_error(state, tmp_path, name, shape):
+    save_file({**state, name: torch.zeros(shape)}, tmp_path / "odd.safetensors")
+    with pytest.raises(InputError, match=r"odd\.safetensors"):
+        mast.load(tmp_path / "odd.safetensors")
+
+
+def test_a_text_encoder_that_lacks_a_tensor_is_refused(state, tmp_path):
+    lost = "cond_stage_model.transformer.text_model.encoder.layers.1.mlp.fc2.bias"
+    save_file({name: value for name, value in state.items() if name != lost}, tmp_path / "part.safetensors")
+    with pytest.raises(InputError, match=r"layers\.1\.mlp\.fc2\.bias is missing"):
+        mast.load(tmp_path / "part.safetensors")
+
+
+def test_an_odd_prompt_beside_the_file_is_refused_by_its_name(checkpoint, tmp_path):
+    (tmp_path / "tiny.safetensors").write_bytes(checkpoint.read_bytes())
+    (tmp_path / "empty_prompt.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"empty_prompt\.safetensors: damaged"):
+        mast.load(tmp_path / "tiny.safetensors")
 
 
 @pytest.mark.parametrize(

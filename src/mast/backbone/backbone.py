@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.ddim import PREDICTION_TYPES, Schedule, cumulative_alphas, make_schedule
-from ..job import InputError
-from .instrument import StopForward
+from ..job import InputError, NotFinite
+from .instrument import StopForward, exclusive
 from .sites import Site, sites_for
 
 
@@ -28,9 +28,7 @@ class Autoencoder(Protocol):
 
 
 class KLAutoencoder(nn.Module):
-    """A diffusers AutoencoderKL: the posterior *mean*, times the scaling factor, so that a run has no
-    randomness.
-    """
+    """A diffusers AutoencoderKL. Its latent is the posterior *mean*, scaled: nothing is drawn at random."""
 
     def __init__(self, vae: Any):
         super().__init__()
@@ -44,11 +42,25 @@ class KLAutoencoder(nn.Module):
         return self.vae.decode(latent / self.scaling_factor).sample
 
 
+# Models whose sharpness the paper's coefficients describe (Eq. 36): hub ids, and what their files are called.
+PAPER_MODELS = {
+    "stable-diffusion-v1-4",
+    "stable-diffusion-v1-5",
+    "sd-v1-4",
+    "sd-v1-4-full-ema",
+    "v1-5-pruned",
+    "v1-5-pruned-emaonly",
+}
+SD_CELLS = 64  # the side of the latents that Stable Diffusion 1.x was trained on
+
+
 @dataclass
 class Backbone:
     """A U-Net, its autoencoder, its noise schedule and its embedding of the empty prompt, on one device.
 
+    scheduler: anything with a diffusers scheduler's `config`.
     defaults: settings and method options this model works best with, where they differ from the paper's.
+    Threads may share one: a U-Net's passes, and all that happens under a control, come one after another.
     """
 
     name: str
@@ -66,10 +78,11 @@ class Backbone:
         Those are left alone because a control comes and goes there with every pass. Bits differ a little
         from the plain model's, so runs record it, and their inversions are kept apart.
         """
-        if not self.compiled:
-            for block in (*self.unet.down_blocks, self.unet.mid_block, *self.unet.up_blocks[:2]):
-                block.compile(backend=backend)
-            self.compiled = True
+        with exclusive(self.unet):
+            if not self.compiled:
+                for block in (*self.unet.down_blocks, self.unet.mid_block, *self.unet.up_blocks[:2]):
+                    block.compile(backend=backend)
+                self.compiled = True
         return self
 
     @cached_property
@@ -85,10 +98,36 @@ class Backbone:
         return self.empty_prompt.dtype
 
     @cached_property
-    def stride(self) -> int:
-        """Picture sides must be multiples of this: the autoencoder's 8 times the U-Net's 2 per level but
-        the last.
+    def autoencoder_dtype(self) -> torch.dtype:
+        """What the autoencoder computes in: not always the U-Net's, see `device.autoencoder_dtype`."""
+        return next(iter(self.autoencoder.state_dict().values())).dtype
+
+    @property
+    def native_size(self) -> int:
+        """Pixels along the longer side that the model is at home with, as `Settings.size` counts them.
+
+        That is `size` of its defaults, else what its U-Net was trained on: 512 for SD 1.x, 768 for SD 2.1.
         """
+        if "size" in self.defaults:
+            return int(self.defaults["size"])
+        cells = self.unet.config.get("sample_size") or SD_CELLS
+        return self.latent_stride * (cells if isinstance(cells, int) else max(cells))
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the sharpness coefficients tau were fitted for this model.
+
+        They were if its defaults bring their own, as `mast analyze calibrate` writes them, or if it goes by a
+        name of SD 1.4, which the paper fitted them on, or of 1.5, which is 1.4 trained for longer. Any other
+        model may look too soft or too harsh with the paper's.
+        """
+        own = self.defaults.get("mast", {}).get("tau") is not None
+        last = self.name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].lower()
+        return own or last.removesuffix(".safetensors").removesuffix(".ckpt") in PAPER_MODELS
+
+    @cached_property
+    def stride(self) -> int:
+        """Picture sides must be multiples of this: a latent cell, halved by all U-Net levels but one."""
         return self.latent_stride * 2 ** (len(self.unet.config.block_out_channels) - 1)
 
     @cached_property
@@ -101,9 +140,7 @@ class Backbone:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over configs and weights, 16 hex digits: two models with one fingerprint make the same
-        pictures.
-        """
+        """sha256 over configs and weights, 16 hex digits. Two models that share it make the same pictures."""
         digest = hashlib.sha256()
         vae = getattr(self.autoencoder, "vae", None)
         scale = getattr(self.autoencoder, "scaling_factor", None)
@@ -125,27 +162,49 @@ class Backbone:
     @torch.inference_mode()
     def encode(self, image: Tensor) -> Tensor:
         """Image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8), float32."""
-        return self.autoencoder.encode(image.to(self.device, self.dtype)).float()
+        latent = self.autoencoder.encode(image.to(self.device, self.autoencoder_dtype)).float()
+        return self._finite(latent, image, "the latent of a picture", self.autoencoder_dtype)
 
     @torch.inference_mode()
     def decode(self, latent: Tensor) -> Tensor:
         """Latent (b, c, h, w) -> image (b, 3, 8h, 8w), nominally in [-1, 1], float32."""
-        return self.autoencoder.decode(latent.to(self.device, self.dtype)).float()
+        image = self.autoencoder.decode(latent.to(self.device, self.autoencoder_dtype)).float()
+        return self._finite(image, latent, "the decoded picture", self.autoencoder_dtype)
 
     def predict(self, latent: Tensor, t: int) -> Tensor:
-        """One U-Net pass with the empty prompt; latent (b, c, h, w) -> prediction (b, c, h, w), float32."""
-        latent = latent.to(self.device, self.dtype)
+        """One U-Net pass with the empty prompt; latent (b, c, h, w) -> prediction (b, c, h, w), float32.
+
+        A thread waits here while another has the U-Net. Raises NotFinite rather than hand on NaN or infinity.
+        """
+        given = latent.to(self.device, self.dtype)
         if self.device.type == "cpu":
-            latent = latent.contiguous(memory_format=torch.channels_last)
-        prompt = self.empty_prompt.expand(latent.shape[0], -1, -1)
-        return self.unet(latent, t, encoder_hidden_states=prompt, return_dict=False)[0].float()
+            given = given.contiguous(memory_format=torch.channels_last)
+        prompt = self.empty_prompt.expand(given.shape[0], -1, -1)
+        with exclusive(self.unet):
+            prediction = self.unet(given, t, encoder_hidden_states=prompt, return_dict=False)[0].float()
+        return self._finite(prediction, latent, f"the prediction at timestep {t}", self.dtype)
 
     def visit(self, latent: Tensor, t: int) -> None:
         """A pass whose prediction nobody needs: it ends as soon as the control in force says so."""
+        self._finite(latent, latent, f"the latent at timestep {t}", self.dtype)
         try:
             self.predict(latent, t)
         except StopForward:
             pass
+
+    def _finite(self, made: Tensor, given: Tensor, what: str, dtype: torch.dtype) -> Tensor:
+        """`made`, unless there is NaN or infinity in it; `given` tells whether it came in already."""
+        if made.isfinite().all():
+            return made
+        if made is not given and not given.isfinite().all():
+            what = f"what was given for {what}"
+        way_out = (
+            "try --dtype float32"
+            if dtype != torch.float32
+            else "that is no lack of precision: look at the method's options, or fetch the model again"
+        )
+        kind = str(dtype).removeprefix("torch.")
+        raise NotFinite(f"{self.name}: {what} holds NaN or infinity, computed in {kind}; {way_out}")
 
     @torch.inference_mode()
     def check_prediction_type(self, latent: Tensor) -> None:

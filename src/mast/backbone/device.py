@@ -1,6 +1,4 @@
-"""Where and in what precision to compute: float32 on CPUs, float16 on GPUs, and nothing that would kill
-the process.
-"""
+"""Where and in what precision to compute: float32 on CPUs, float16 on GPUs, nothing that kills a process."""
 
 from __future__ import annotations
 
@@ -48,11 +46,20 @@ def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return kinds[dtype]
 
 
+def autoencoder_dtype(dtype: torch.dtype, device: torch.device, force_upcast: bool = True) -> torch.dtype:
+    """What the autoencoder computes in beside a U-Net of this dtype.
+
+    Stable Diffusion's autoencoder can overflow in float16 and give NaN. It runs once per picture, so float32
+    costs little. force_upcast: false in the config of autoencoders that were made safe for float16.
+    """
+    if dtype == torch.float16 and (force_upcast or device.type == "mps"):
+        return torch.float32
+    return dtype
+
+
 @lru_cache
 def cpu_runs_bfloat16() -> bool:
-    """Tries a bfloat16 product and convolution in a process of its own: some CPUs advertise it and die of
-    SIGILL.
-    """
+    """Tries bfloat16 in a process of its own: some CPUs advertise it and die of SIGILL."""
     trial = (
         "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a; "
         "torch.nn.functional.conv2d(a.view(1, 4, 32, 32), torch.ones(4, 4, 3, 3, dtype=torch.bfloat16))"

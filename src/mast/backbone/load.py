@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import nn
 
 from ..core.ddim import PREDICTION_TYPES
 from ..job import InputError
 from .backbone import Backbone, KLAutoencoder
-from .device import resolve_device, resolve_dtype
+from .configs import SD_SCHEDULER, check_scheduler, read_defaults, read_object, read_unet, read_vae
+from .device import autoencoder_dtype, resolve_device, resolve_dtype
+from .hub import PARTS, fetch, is_hub_id
+from .parts import Parts, filled, first_line, read_weights
 from .preview.autoencoder import PatchAutoencoder
+from .rules import Config
+from .single_file import from_single_file
 from .sites import sites_for
+from .text import prompt_of_folder
 
 PREVIEW = Path(__file__).parent / "preview" / "model"
-SD_SCHEDULER = {
-    "beta_start": 0.00085,
-    "beta_end": 0.012,
-    "beta_schedule": "scaled_linear",
-    "num_train_timesteps": 1000,
-    "steps_offset": 1,
-    "clip_sample": False,
-    "set_alpha_to_one": False,
-    "prediction_type": "epsilon",
-}
-HUB_FILES = [
-    "*.json",
-    "*.txt",
-    "unet/*.safetensors",
-    "vae/*.safetensors",
-    "text_encoder/*.safetensors",
-    "empty_prompt.safetensors",
-]
 
 
 @dataclass(frozen=True)
@@ -70,61 +56,38 @@ def load(
     device: str = "auto",
     dtype: str = "auto",
     prediction_type: str | None = None,
+    allow_download: bool = True,
 ) -> Backbone:
     """Loads a frozen backbone.
 
-    name: "preview", a hub id ("CompVis/stable-diffusion-v1-4"), a diffusers folder, or an SD 1.x
-    .safetensors/.ckpt file.
-    device: auto, cpu, cuda, mps. dtype: auto (float32 on a CPU, float16 elsewhere), float32, float16,
-    bfloat16.
+    name: "preview", a hub id ("CompVis/stable-diffusion-v1-4"), a diffusers folder, or an SD 1.x .safetensors
+    or .ckpt file.
+    device: auto, cpu, cuda, mps.
+    dtype: auto (float32 on a CPU, float16 elsewhere), float32, float16, bfloat16.
     prediction_type: overrides what the model's scheduler config says.
+    allow_download: False takes a hub id from the local cache or not at all; for names somebody else chose.
     """
     place = resolve_device(device)
     kind = resolve_dtype(dtype, place)
-    text, path = str(name), Path(name)
-    if text == "preview":
-        parts = _from_folder(PREVIEW)
-    elif path.is_dir():
-        parts = _from_folder(path)
-    elif path.is_file():
-        from .single_file import from_single_file
-
-        parts = from_single_file(path)
-    elif (
-        text.count("/") == 1
-        and not text.startswith((".", "/", "~"))
-        and path.suffix not in (".safetensors", ".ckpt")
-    ):
-        parts = _from_folder(_fetch(text))
-    else:
-        raise InputError(
-            f"{text}: no such model; give 'preview', a folder, a .safetensors file or a hub id like "
-            f"{KNOWN[1].name}"
-        )
-    unet, autoencoder, scheduler, prompt, defaults = parts
+    if prediction_type is not None and prediction_type not in PREDICTION_TYPES:
+        known = ", ".join(PREDICTION_TYPES)
+        raise InputError(f"prediction type {prediction_type!r} is not known; choose one of {known}")
+    text = str(name)
+    parts = _find(text, allow_download)
+    _check(text, parts)
+    scheduler = parts.scheduler
     if prediction_type is not None:
-        if prediction_type not in PREDICTION_TYPES:
-            known = ", ".join(PREDICTION_TYPES)
-            raise InputError(f"prediction type {prediction_type!r} is not known; choose one of {known}")
-        scheduler = {**scheduler, "prediction_type": prediction_type}
-    from diffusers import DDIMScheduler
-
+        scheduler = Config(scheduler, prediction_type=prediction_type)
+    upcast = getattr(getattr(parts.autoencoder, "vae", None), "config", {}).get("force_upcast", True)
     backbone = Backbone(
         name=text,
-        unet=_settle(unet, place, kind),
-        autoencoder=_settle(autoencoder, place, kind),
-        scheduler=DDIMScheduler.from_config({k: v for k, v in scheduler.items() if k != "skip_prk_steps"}),
-        empty_prompt=prompt.to(place, kind),
-        defaults=defaults,
+        unet=settled(parts.unet, place, kind),
+        autoencoder=settled(parts.autoencoder, place, autoencoder_dtype(kind, place, upcast)),
+        scheduler=SimpleNamespace(config=scheduler),
+        empty_prompt=parts.prompt.to(place, kind),
+        defaults=parts.defaults,
         trusted=text == "preview" and prediction_type is None,
     )
-    sites_for(unet)
-    if prompt.shape[-1] != unet.config.cross_attention_dim:
-        raise InputError(
-            f"{text}: the empty prompt has {prompt.shape[-1]} channels, the U-Net expects "
-            f"{unet.config.cross_attention_dim}; "
-            "text encoder and U-Net are not of one model"
-        )
     try:
         backbone.schedule(2)  # an unknown noise schedule is refused now, not after minutes of work
     except ValueError as error:
@@ -132,137 +95,123 @@ def load(
     return backbone
 
 
-Parts = tuple[Any, Any, dict[str, Any], Tensor, dict[str, Any]]
+def _find(text: str, allow_download: bool) -> Parts:
+    path = Path(text)
+    try:
+        if text == "preview":
+            return from_folder(PREVIEW)
+        if text and path.is_dir():
+            return from_folder(path)
+        if path.is_file():
+            return from_single_file(path)
+        if is_hub_id(text):
+            return from_folder(fetch(text, allow_download))
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # no right to read it, a name that no file can have
+        raise InputError(f"{text[:200]!r}: cannot be read as a model ({first_line(error)})") from error
+    raise InputError(
+        f"{text[:200]}: no such model; give 'preview', a folder, a .safetensors file or a hub id like "
+        f"{KNOWN[1].name}"
+    )
 
 
-def _from_folder(folder: Path) -> Parts:
-    """unet/, vae/ (or our autoencoder/), scheduler/, text_encoder/ and tokenizer/ or
-    empty_prompt.safetensors.
-    """
-    from diffusers import AutoencoderKL, UNet2DConditionModel
-
+def from_folder(folder: Path) -> Parts:
+    """unet/, vae/ or our own autoencoder/, scheduler/, and what `text.prompt_of_folder` looks for."""
     if not (folder / "unet" / "config.json").exists():
         raise InputError(
             f"{folder}: no unet/config.json in this folder; give a diffusers model folder "
             "(save_pretrained makes one)"
         )
-    patch = folder / "autoencoder" / "patch_autoencoder.safetensors"
-    if not patch.exists() and not (folder / "vae" / "config.json").exists():
+    ours = (folder / "autoencoder" / "patch_autoencoder.safetensors").exists()
+    if not ours and not (folder / "vae" / "config.json").exists():
         raise InputError(f"{folder}: no vae/config.json in this folder; the model's autoencoder is missing")
-    try:
-        # Said outright, so that diffusers does not warn where accelerate is not installed.
-        how = {
-            "torch_dtype": torch.float32,
-            "local_files_only": True,
-            "low_cpu_mem_usage": _has("accelerate"),
-        }
-        unet = _whole(UNet2DConditionModel, folder / "unet", how)
-        autoencoder: Any
-        if patch.exists():
-            autoencoder = PatchAutoencoder.from_folder(patch.parent)
-        else:
-            autoencoder = KLAutoencoder(_whole(AutoencoderKL, folder / "vae", how))
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise InputError(
-            f"{folder}: the model cannot be read ({_first_line(error)}); fetch it again"
-        ) from error
-    return unet, autoencoder, _scheduler(folder), _empty_prompt(folder), _json(folder / "defaults.json", {})
-
-
-def _whole(kind: Any, folder: Path, how: dict[str, Any]) -> Any:
-    """diffusers fills weights that a file lacks with noise and a warning; here that is an error."""
-    model, info = kind.from_pretrained(folder, output_loading_info=True, **how)
-    if info["missing_keys"]:
-        raise ValueError(f"{folder.name}/ lacks the weights {min(info['missing_keys'])}")
-    return model
-
-
-def _scheduler(folder: Path) -> dict[str, Any]:
-    """The folder's scheduler config; without one Stable Diffusion's, whose prediction type the first run
-    then checks.
-    """
-    return _json(folder / "scheduler" / "scheduler_config.json", SD_SCHEDULER)
-
-
-def _json(path: Path, otherwise: dict[str, Any]) -> dict[str, Any]:
-    if not path.exists():
-        return dict(otherwise)
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: not readable as JSON ({error}); fetch the file again") from error
-
-
-def _empty_prompt(folder: Path) -> Tensor:
-    """The text encoder's answer to "", (1, tokens, channels); from a stored file where there is one."""
-    stored = folder / "empty_prompt.safetensors"
-    if stored.exists():
-        return read_prompt(stored)
-    if not (folder / "text_encoder" / "config.json").exists():
-        raise InputError(
-            f"{folder}: neither text_encoder/ nor empty_prompt.safetensors in this folder; the U-Net "
-            "needs one of them"
-        )
-    if not _has("transformers"):
-        raise InputError(
-            f"{folder}: its text encoder needs transformers: pip install 'mast[text]' "
-            "(or put the embedding of the empty prompt beside it as empty_prompt.safetensors)"
-        )
-    from transformers import CLIPTextModel, CLIPTokenizer
-
-    if not (folder / "tokenizer").is_dir():
-        raise InputError(f"{folder}: no tokenizer/ in this folder; the text encoder needs it")
-    try:
-        encoder = CLIPTextModel.from_pretrained(folder / "text_encoder", local_files_only=True).float().eval()
-        tokenizer = CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise InputError(
-            f"{folder}: the text encoder cannot be read ({_first_line(error)}); fetch it again"
-        ) from error
-    tokens = tokenizer(
-        "", padding="max_length", max_length=tokenizer.model_max_length, truncation=True, return_tensors="pt"
+    # Everything small first: what can be refused is refused before gigabytes are read.
+    config = read_unet(folder / "unet" / "config.json")
+    scheduler = scheduler_of(folder / "scheduler" / "scheduler_config.json")
+    defaults = read_defaults(folder / "defaults.json")
+    prompt = prompt_of_folder(folder)
+    autoencoder: Any = (
+        PatchAutoencoder.from_folder(folder / "autoencoder") if ours else _kl_autoencoder(folder / "vae")
     )
-    with torch.inference_mode():
-        return encoder(tokens.input_ids).last_hidden_state.clone()
+    weights = read_weights(folder / "unet", PARTS["unet"])
+    unet = filled(lambda: unet_class(ours)(config), weights, folder / "unet", "the U-Net of its config")
+    return Parts(unet, autoencoder, scheduler, prompt, defaults)
 
 
-def read_prompt(path: Path) -> Tensor:
-    """A stored embedding of the empty prompt, (1, tokens, channels)."""
-    try:
-        return load_file(path)["empty_prompt"].float()
-    except (OSError, KeyError, SafetensorError) as error:
-        raise InputError(f"{path}: no stored empty prompt ({_first_line(error)}); fetch it again") from error
+def unet_class(plain: bool) -> Any:
+    """What makes a U-Net of a config: for our own models our own class, which needs no diffusers."""
+    if plain:
+        from .unet import SDUNet
+
+        return SDUNet
+    from diffusers import UNet2DConditionModel
+
+    return UNet2DConditionModel.from_config
 
 
-def _fetch(name: str) -> Path:
-    """A hub model's local folder, downloaded on first use."""
-    from huggingface_hub import snapshot_download
+def _kl_autoencoder(folder: Path) -> KLAutoencoder:
+    from diffusers import AutoencoderKL
 
-    try:
-        return Path(snapshot_download(name, allow_patterns=HUB_FILES, local_files_only=True))
-    except Exception:  # not cached yet: whatever the reason, ask the hub
-        pass
-    try:
-        return Path(snapshot_download(name, allow_patterns=HUB_FILES))
-    except Exception as error:
+    config = read_vae(folder / "config.json")
+    # As Stable Diffusion 1.x was published, before diffusers renamed these layers.
+    renamed = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
+    weights = {
+        re.sub(
+            r"(mid_block\.attentions\.0)\.(query|key|value|proj_attn)\.",
+            lambda match: f"{match[1]}.{renamed[match[2]]}.",
+            name,
+        ): value
+        for name, value in read_weights(folder, PARTS["vae"]).items()
+    }
+    what = "the autoencoder of its config"
+    return KLAutoencoder(filled(lambda: AutoencoderKL.from_config(config), weights, folder, what))
+
+
+def scheduler_of(path: Path) -> Config:
+    """A folder's scheduler config; without one Stable Diffusion's, whose prediction type a run checks."""
+    return check_scheduler(path, read_object(path) if path.exists() else SD_SCHEDULER)
+
+
+# What the first layer of Stable Diffusion's relatives is fed beside the latent.
+RELATIVES = {
+    5: "Stable Diffusion with a depth map",
+    7: "an upscaler, fed a small picture",
+    8: "a model that edits a picture by instruction",
+    9: "an inpainting model, fed a mask and a masked picture",
+}
+
+
+def _check(name: str, parts: Parts) -> None:
+    """Refuses parts that are not of one model, in words."""
+    sites_for(parts.unet)
+    config = parts.unet.config
+    vae = getattr(parts.autoencoder, "vae", None)
+    latent = vae.config["latent_channels"] if vae is not None else parts.autoencoder.channels
+    if config["in_channels"] != latent or config["out_channels"] != latent:
+        relative = RELATIVES.get(config["in_channels"]) if latent == 4 else None
         raise InputError(
-            f"{name}: not cached and the hub cannot be reached ({type(error).__name__}); fetch it once "
-            "where there is a network "
-            f"(huggingface-cli download {name}), or give a local folder or .safetensors file with --model"
-        ) from error
+            f"{name}: the U-Net takes {config['in_channels']} channels and gives {config['out_channels']}, "
+            f"the autoencoder's latents have {latent}; "
+            + (
+                f"this is {relative}, which mast cannot use: take the plain model"
+                if relative
+                else "U-Net and autoencoder are not of one model"
+            )
+        )
+    if parts.prompt.shape[-1] != config["cross_attention_dim"]:
+        raise InputError(
+            f"{name}: the empty prompt has {parts.prompt.shape[-1]} channels, the U-Net expects "
+            f"{config['cross_attention_dim']}; text encoder and U-Net are not of one model"
+        )
 
 
-def _settle(module: Any, device: torch.device, dtype: torch.dtype) -> Any:
-    """Frozen, on its device; channels_last makes convolutions on CPUs faster."""
-    module = module.eval().requires_grad_(False).to(device)
-    if dtype != torch.float32:
-        module = module.to(dtype)
+def settled(module: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    """Frozen, on its device; cast first, so that a GPU never holds more than it will use.
+
+    channels_last makes convolutions on CPUs faster.
+    """
+    module = module.eval().requires_grad_(False)
+    # torch's own `to`: diffusers' warns of layers to be kept in float32, of which these models have none.
+    module = nn.Module.to(nn.Module.to(module, dtype), device)
     return module.to(memory_format=torch.channels_last) if device.type == "cpu" else module
-
-
-def _has(package: str) -> bool:
-    return find_spec(package) is not None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

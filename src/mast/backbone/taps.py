@@ -14,25 +14,27 @@ import torch
 from torch import Tensor, nn
 
 from .backbone import Backbone
-from .instrument import StopForward
+from .instrument import StopForward, exclusive
 
 
 @contextmanager
 def tapped(unet: nn.Module, blocks: Sequence[str], stop: bool = False) -> Iterator[dict[str, Tensor]]:
     """While inside, every pass leaves the blocks' outputs (b, c, h, w), detached, in the dict that is given.
 
+    No other thread gets a pass meanwhile.
     stop: end the pass at the last of the blocks, which `Backbone.visit` takes for the end of its pass.
     """
     seen: dict[str, Tensor] = {}
     hooks = []
-    try:
-        for name in blocks:
-            last = stop and name == blocks[-1]
-            hooks.append(unet.get_submodule(name).register_forward_hook(_keep(name, seen, last)))
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with exclusive(unet):
+        try:
+            for name in blocks:
+                last = stop and name == blocks[-1]
+                hooks.append(unet.get_submodule(name).register_forward_hook(_keep(name, seen, last)))
+            yield seen
+        finally:
+            for hook in hooks:
+                hook.remove()
 
 
 def _keep(name: str, seen: dict[str, Tensor], last: bool) -> Any:

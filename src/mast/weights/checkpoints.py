@@ -187,5 +187,7 @@ def load_checked(network: nn.Module, tensors: Mapping[str, Tensor], path: Path, 
     if problems:
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         raise InputError(f"{path}: not {what}: {'; '.join(problems[:LISTED])}{more}")
-    network.load_state_dict({name: tensors[name].float() for name in expected})
+    # Copied, for what safetensors reads is still the file; assigned, for the network may be on "meta" so far.
+    own = {name: tensors[name].to(value.dtype, copy=True) for name, value in expected.items()}
+    network.load_state_dict(own, assign=True)
     return network

@@ -4,14 +4,15 @@ The encoder projects every 8x8 RGB patch on its scaled principal components. It 
 that works on its latents stays valid while the decoder improves.
 """
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor, nn, zeros
+
+from ..configs import read_patch
+from ..parts import filled, read_tensors
 
 
 class Residual(nn.Module):
@@ -29,8 +30,9 @@ class Residual(nn.Module):
 
 
 class PatchAutoencoder(nn.Module):
-    """encode: image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8); decode: the linear inverse plus a
-    learned refinement.
+    """encode: image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8).
+
+    decode: the linear inverse plus a learned refinement.
     """
 
     mean: Tensor
@@ -69,13 +71,10 @@ class PatchAutoencoder(nn.Module):
 
     @classmethod
     def from_folder(cls, folder: Path) -> "PatchAutoencoder":
-        """Reads config.json and patch_autoencoder.safetensors; weights are stored in 16 bit and computed in
-        32.
-        """
-        model = cls(**json.loads((folder / "config.json").read_text()))
-        weights = load_file(folder / "patch_autoencoder.safetensors")
-        model.load_state_dict({name: value.float() for name, value in weights.items()})
-        return model
+        """Reads config.json and patch_autoencoder.safetensors; stored in 16 bits, computed in 32."""
+        config = read_patch(folder / "config.json")
+        weights = read_tensors(folder / "patch_autoencoder.safetensors")
+        return filled(lambda: cls(**config), weights, folder, "the autoencoder of its config")
 
     def encode(self, image: Tensor) -> Tensor:
         """Image (b, 3, h, w) -> latent (b, channels, h/patch, w/patch)."""
