@@ -140,4 +140,7 @@ def test_a_header_alone_is_no_benchmark(manifest: Manifest) -> None:
 
 def test_ids_that_are_safe() -> None:
     assert safe_id("n2-t000-cat") and safe_id("0") and safe_id("a.b_c")
+    assert not any(safe_id(text) for text in ("run", "Failed")), (
+        "run.json and failed.jsonl are the folder's own"
+    )
     assert not any(safe_id(text) for text in ("", ".hidden", "a/b", "a b", "..", "é", "a.", "x" * 201, "-x"))

@@ -106,7 +106,7 @@ def test_no_steps_give_the_start_whose_cells_have_lost_their_colours(tiny_backbo
 
 
 def test_the_loss_falls(tiny_backbone, job):
-    """At single timesteps a random network's loss wanders by .5 % from machine to machine; their sum falls."""
+    """At single timesteps a random network's loss wanders by .5 %; their sum falls."""
     scene, method = scene_of(job, tiny_backbone), StyleGallery(steps=12)
     with torch.no_grad():
         before, after = (

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-def make(name: str, **options: Any) -> Method:
+def make(name: str, /, **options: Any) -> Method:
     """A method by name with some of its options; None leaves an option at its default."""
     if name not in METHODS:
         near = get_close_matches(name, METHODS, 1)

@@ -20,6 +20,8 @@ from ..features.recording import CONTENT, STYLE, SiteFeatures
 from ..job import InputError
 from .method import DiffusionMethod, Scene, unit_interval
 
+LARGEST_COEFFICIENT = 1000  # of tau's parabola; beyond it factors overflow before they are clipped
+
 
 @dataclass(frozen=True)
 class Mast(DiffusionMethod):
@@ -60,6 +62,11 @@ class Mast(DiffusionMethod):
         values = self.tau if isinstance(self.tau, tuple) else (1.0 if self.tau is None else self.tau,)
         if not all(math.isfinite(value) for value in values):
             raise InputError(f"tau is {self.tau}; its numbers must be finite")
+        if isinstance(self.tau, tuple) and not all(abs(value) <= LARGEST_COEFFICIENT for value in self.tau):
+            raise InputError(
+                f"tau is {self.tau}; coefficients are at most {LARGEST_COEFFICIENT} in size "
+                "(those of SD 1.4 are 0.08, 0.44, 1.01)"
+            )
         if isinstance(self.tau, tuple) and len(self.tau) != 3:
             raise InputError(
                 f"tau has {len(self.tau)} numbers; give one factor, or the three coefficients a,b,c"

@@ -36,7 +36,7 @@ THUMBNAIL = 160
 
 
 @dataclass
-class Divided:
+class DividedPhoto:
     """A photo and its partitions: for each N the names of its regions and their masks as PNG files."""
 
     slug: str
@@ -141,10 +141,10 @@ def _divide(
     problems: list[str],
     skip_small: bool,
     tell: OnCount,
-) -> tuple[list[Divided], list[str]]:
+) -> tuple[list[DividedPhoto], list[str]]:
     """Every photo's partitions, and notes on the photos that drop out of an N."""
     slugs = slugs_of(contents, problems)
-    divided: list[Divided] = []
+    divided: list[DividedPhoto] = []
     dropped: dict[int, list[str]] = {}
     for i, path in enumerate(contents):
         try:
@@ -171,7 +171,7 @@ def _divide(
             names = {k: partition.names for k, partition in whole.items()}
             masks = {k: [_png(mask) for mask in partition.masks()] for k, partition in whole.items()}
             row = _row(path, photo, whole) if len(divided) < ON_SHEET else []
-            divided.append(Divided(slugs[path], file, names, masks, row))
+            divided.append(DividedPhoto(slugs[path], file, names, masks, row))
     notes = [
         f"N = {k}: {len(names)} photos have too few objects and are left out: {', '.join(names)}"
         for k, names in sorted(dropped.items())
@@ -218,7 +218,9 @@ def _png(mask: np.ndarray) -> bytes:
 # ------------------------------------------------------------------------------------------------ samples
 
 
-def _samples(k: int, photos: Sequence[Divided], styles: Sequence[File], target: Path) -> list[BenchSample]:
+def _samples(
+    k: int, photos: Sequence[DividedPhoto], styles: Sequence[File], target: Path
+) -> list[BenchSample]:
     """Every tuple of k styles with every photo that has k regions."""
     masks = {
         photo.slug: [

@@ -20,6 +20,7 @@ from ...files import atomic, sha256
 from ...job import InputError, Job, Region
 
 KIND, VERSION, FILE_NAME = "mast-bench", 1, "manifest.jsonl"
+RESERVED = {"run", "failed"}  # run.json, failed.jsonl
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 OnCount: TypeAlias = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
@@ -91,8 +92,8 @@ class Manifest:
 
 
 def safe_id(text: str) -> bool:
-    """Whether a text may be the name of a file everywhere."""
-    return SAFE.fullmatch(text) is not None and not text.endswith(".")
+    """Whether a text may name a picture and its record everywhere, beside what a run folder keeps."""
+    return SAFE.fullmatch(text) is not None and not text.endswith(".") and text.casefold() not in RESERVED
 
 
 # ------------------------------------------------------------------------------------------------ writing

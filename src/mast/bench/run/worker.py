@@ -104,14 +104,14 @@ class Worker:
         self.device = self.backbone.device if self.backbone is not None else resolve_device(place)
         self.shared: Settings = default_settings(self.backbone, plan.preset, **{**PROTOCOL, **plan.changes})
         # One engine a group: what a method brings is loaded once, and now, while nothing is begun.
-        self.methods = [default_method(self.backbone, g[0].method, **g[0].options) for g in plan.groups]
-        self.engines = [engine_of(method, self.backbone, self.device) for method in self.methods]
+        methods = [default_method(self.backbone, g[0].method, **g[0].options) for g in plan.groups]
+        self.engines = [engine_of(method, self.backbone, self.device) for method in methods]
 
     def facts(self) -> dict[str, records.Facts]:
         """run.json of every variant: what its pictures are made from and with."""
         found = {}
-        for method, engine, group in zip(self.methods, self.engines, self.plan.groups, strict=True):
-            model = engine.record()
+        for engine, group in zip(self.engines, self.plan.groups, strict=True):
+            method, model = engine.method, engine.record()
             for variant in group:
                 found[variant.name] = {
                     "manifest": {"path": str(self.manifest.path), "sha256": self.manifest.sha256},
@@ -163,7 +163,7 @@ class Worker:
         So the pictures do not depend on which of a group an earlier run had finished.
         """
         began = time.perf_counter()
-        job, first, method = sample.job(), self.plan.groups[group][0], self.methods[group]
+        job, first, method = sample.job(), self.plan.groups[group][0], self.engines[group].method
         settings = first.settings(self.shared)
         made, reason = self._try(
             lambda: stylize(job, self.backbone, method, settings, self.on_step, device=self.device)
