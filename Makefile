@@ -2,6 +2,7 @@
 # make test   the tests
 # make check  linter, formatter and type checker
 # make parity the metrics against the packages they must equal
+# make fuzz   hostile inputs by the thousand (MAST_FUZZ=N examples of each property, 500 if not given)
 # make clean  removes what the others made, .venv included
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test parity check clean
+.PHONY: demo test parity check fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/mast demo --quick --overwrite --out out/demo
@@ -19,6 +20,15 @@ test: $(VENV)/installed-dev
 
 parity: $(VENV)/parity $(VENV)/installed-dev
 	PYTHONPATH=$(VENV)/parity $(BIN)/python -m pytest tests/metrics/test_parity.py tests/metrics/test_fid.py
+
+# What strangers may give: pictures, records, JSON, model folders, checkpoints, annotations, names of methods.
+HOSTILE := tests/images/test_images_fuzz.py tests/images/test_images_bad.py tests/test_files.py tests/features/test_cache.py \
+	tests/pipeline/test_provenance.py tests/pipeline/test_threads.py tests/backbone/test_hostile_folder.py \
+	tests/backbone/test_ckpt.py tests/backbone/test_threads.py tests/regions/test_read.py tests/regions/test_regions_specs.py \
+	tests/bench/test_bench_coco.py tests/bench/test_bench_resume.py tests/methods/test_spec.py tests/cli/test_cli_bad_input.py
+
+fuzz: $(VENV)/installed-dev
+	MAST_FUZZ=$${MAST_FUZZ:-500} timeout 3000 $(BIN)/python -m pytest $(HOSTILE) --hypothesis-show-statistics
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from tests.tiny import SCHEDULER, halves, make_unet, picture, write_tokenizer
 settings.register_profile(
     "mast",
     deadline=None,
-    max_examples=30,
+    max_examples=int(os.environ.get("MAST_FUZZ", "30")),  # `make fuzz` tries more
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,4 +1,4 @@
-"""Compare two model folders on pictures that neither was trained on.
+"""Compare two models on pictures that neither was trained on, by figures that say nothing of style.
 
     python -m training.compare OLD NEW --images DIR_OF_UNSEEN [--size 256] [--steps 20]
 
@@ -6,79 +6,44 @@ v-loss by noise level, inversion and back (plain and refined), and the autoencod
 """
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from torch import Tensor
 
-from mast.backbone.preview.autoencoder import PatchAutoencoder
-from training.decoder import psnr
-from training.diffusion import (
-    ddim_timesteps,
-    denoise,
-    empty_prompt,
-    invert,
-    levels,
-    noise_predictor,
-    velocity,
-)
-from training.images import centre_crop, read_images, to_tensor
-from training.unet import exported_unet
+from mast import Backbone, load
+from training.diffusion import levels, velocity
+from training.images import centre_crop, list_images, to_tensor
+from training.roundtrip import round_trips
 
 TIMESTEPS = tuple(range(50, 1000, 100))
 Measures = dict[str, list[float]]  # by row of the table, one value a picture
 
 
-@dataclass(frozen=True)
-class Model:
-    unet: UNet2DConditionModel
-    autoencoder: PatchAutoencoder
-
-    @classmethod
-    def from_folder(cls, folder: Path) -> "Model":
-        autoencoder = PatchAutoencoder.from_folder(folder / "autoencoder")
-        return cls(exported_unet(folder), autoencoder.eval().requires_grad_(False))
-
-
-def measure(model: Model, images: list[Tensor], steps: int, seed: int = 0) -> Measures:
+def measure(backbone: Backbone, images: list[Tensor], steps: int, seed: int = 0) -> Measures:
     """Everything in the table for images (1, 3, h, w). The same seed gives two models the same noise."""
     measures: Measures = {}
+    runs = ((steps, "plain"), (steps, "refined"))
     for number, image in enumerate(images):
-        values = losses(model, image, torch.Generator().manual_seed(seed + number)) | round_trips(
-            model, image, steps
-        )
+        values = losses(backbone, image, torch.Generator().manual_seed(seed + number))
+        values |= {f"{name}, dB": value for name, value in round_trips(backbone, image, runs).items()}
         for name, value in values.items():
             measures.setdefault(name, []).append(value)
     return measures
 
 
 @torch.no_grad()
-def losses(model: Model, image: Tensor, generator: torch.Generator) -> dict[str, float]:
-    """Mean squared error of v, by noise level. All levels go through the U-Net as one batch."""
-    clean, t = model.autoencoder.encode(image), torch.tensor(TIMESTEPS)
-    signal, noise = levels(t)
-    noisy = signal * clean + noise * torch.randn((len(t), *clean.shape[1:]), generator=generator)
-    predicted = model.unet(noisy, t, empty_prompt(model.unet, len(t))).sample
-    errors = F.mse_loss(predicted, velocity(noisy, clean, t), reduction="none").mean((1, 2, 3))
-    return {f"v-loss at t = {level}": error.item() for level, error in zip(TIMESTEPS, errors, strict=True)}
-
-
-@torch.no_grad()
-def round_trips(model: Model, image: Tensor, steps: int) -> dict[str, float]:
-    """PSNR of the autoencoder against the picture, and of inversion and back against the autoencoder."""
-    latent = model.autoencoder.encode(image)
-    reconstruction = model.autoencoder.decode(latent).clamp(-1, 1)
-    values = {"autoencoder, dB": psnr(reconstruction, image)}
-    predict, timesteps = noise_predictor(model.unet), ddim_timesteps(steps)
-    for name, corrections in (("plain", 0), ("refined", 1)):
-        back = denoise(invert(latent, predict, timesteps, corrections), predict, timesteps)
-        values[f"inversion and back, {name}, dB"] = psnr(
-            model.autoencoder.decode(back).clamp(-1, 1), reconstruction
-        )
-    return values
+def losses(backbone: Backbone, image: Tensor, generator: torch.Generator) -> dict[str, float]:
+    """Mean squared error of v, by noise level."""
+    clean, found = backbone.encode(image), {}
+    for level in TIMESTEPS:
+        t = torch.tensor([level])
+        signal, noise = levels(t)
+        noisy = signal * clean + noise * torch.randn(clean.shape, generator=generator)
+        error = F.mse_loss(backbone.predict(noisy, level), velocity(noisy, clean, t))
+        found[f"v-loss at t = {level}"] = error.item()
+    return found
 
 
 def table(old: Measures, new: Measures) -> str:
@@ -95,7 +60,8 @@ def table(old: Measures, new: Measures) -> str:
 
 def load_unseen(folder: Path, size: int) -> list[Tensor]:
     """The middle of every picture, (1, 3, size, size) each."""
-    images = [to_tensor([centre_crop(picture, size)]) for _, picture in read_images(folder)]
+    pictures = (listed.read() for listed in list_images(folder))
+    images = [to_tensor([centre_crop(picture, size)]) for picture in pictures if picture is not None]
     if not images:
         raise FileNotFoundError(f"no pictures in {folder}")
     return images
@@ -105,19 +71,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m training.compare", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("old", type=Path, metavar="OLD", help="a model folder")
-    parser.add_argument("new", type=Path, metavar="NEW", help="another one")
+    parser.add_argument("old", metavar="OLD", help="a model folder, or preview")
+    parser.add_argument("new", metavar="NEW", help="another one")
     parser.add_argument("--images", type=Path, required=True, help="pictures that neither model has seen")
     parser.add_argument(
-        "--size", type=int, default=256, help="side of the square to compare on, a multiple of 8"
+        "--size", type=int, default=256, help="side of the square to compare on, a multiple of 64"
     )
     parser.add_argument("--steps", type=int, default=20, help="DDIM steps")
     args = parser.parse_args(arguments)
-    if args.size < 64 or args.size % 8:
-        parser.error(f"--size must be a multiple of 8 from 64 on, not {args.size}")
+    if args.size < 64 or args.size % 64:
+        parser.error(f"--size must be a multiple of 64, not {args.size}")
     try:
         images = load_unseen(args.images, args.size)
-        old, new = (measure(Model.from_folder(folder), images, args.steps) for folder in (args.old, args.new))
+        old, new = (measure(load(name), images, args.steps) for name in (args.old, args.new))
     except (OSError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     print(f"{len(images)} pictures of {args.size} px, {args.steps} steps\nold: {args.old}\nnew: {args.new}\n")

@@ -1,14 +1,20 @@
 """Train the decoder of the patch autoencoder: L1 and LPIPS, on latents a little wrong, as the U-Net's are.
 
     python -m training.decoder --images DIR --work DIR --minutes 40 --decay 40
-        [--init MODEL_FOLDER] [--lpips alexnet.ckpt] [--unet]
+        [--init MODEL_FOLDER] [--lpips alexnet.ckpt] [--unet] [--runs]
 
 Goes on from WORK/decoder.pt if there is one. Saves it every 500 steps, on SIGTERM and Ctrl-C, and at the end.
 The encoder is never touched, so the U-Net and the decoder can be trained in any order.
+
+With --runs half of a batch is latents as MAST's runs leave them (WORK/policy.pt). For those no right picture
+exists. Three things are asked for: at the borders of cells no step beyond the slope around it that the
+inside of cells does not have; no pattern that repeats from cell to cell; and otherwise the picture that the
+decoder made of them when the training began.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +25,17 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from torch import Tensor
 
 from mast.backbone.preview.autoencoder import PatchAutoencoder
+from mast.metrics.lpips import load_lpips
 from training.autoencoder import CONFIG, check_encoder, config_of, encoder_components, new_autoencoder
+from training.borders import border_steps, repetition
+from training.checkpoint import averaged_unet
 from training.diffusion import empty_prompt, levels, predicted_clean
 from training.images import load_images, random_crop, to_tensor
-from training.perceptual import Lpips
-from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, save
-from training.unet import averaged_unet, exported_unet
+from training.perceptual import lpips_distance, psnr
+from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, run_from, save
 
 LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
+BORDER_WEIGHT, REPETITION_WEIGHT = 4.0, 4.0
 WARM_UP, EMA_KEEP, REPORT_EVERY, SAVE_EVERY = 100, 0.995, 100, 500
 
 
@@ -38,6 +47,7 @@ def train(
     init: Path | None = None,
     lpips: Path | None = None,
     unet: UNet2DConditionModel | None = None,
+    runs: Sequence[Tensor] = (),
     config: dict[str, Any] = CONFIG,
     size: int = 128,
     batch: int = 12,
@@ -46,7 +56,8 @@ def train(
     """Trains WORK/decoder.pt on pictures (h, w, 3) and returns every logged value by name.
 
     `config` is for a decoder that begins from nothing; a resumed one, or one from `init`, brings its own.
-    With `unet` half of the batches are latents as it predicts them.
+    With `unet` half of the batches are latents as it predicts them. With `runs`, latents (c, h, w) of
+    finished runs, half of each batch is crops of those.
     """
     work.mkdir(parents=True, exist_ok=True)
     model, state = open_decoder(images, work, init, config)
@@ -59,26 +70,34 @@ def train(
     ema = state["ema"] or {name: value.clone() for name, value in weights.items()}
     used = state["used"]
     state |= {"model": weights, "ema": ema}
-    distance = Lpips(lpips) if lpips else None
+    distance = load_lpips("alex", lpips) if lpips else None
     spoil = spoiler(model, unet)
+    painted = PaintedLoss(model, runs) if runs else None
 
     rng, log = np.random.default_rng(state["step"] + 1), Log()
 
     def save_all() -> None:
         save(state | {"optimizer": optimizer.state_dict(), "used": used + run.seconds}, work / "decoder.pt")
 
-    with run:
+    with run.begin_at(state["step"]):
         while run.left > 0:
-            crops = [random_crop(images[rng.integers(len(images))], size, rng) for _ in range(batch)]
+            pictures = batch // 2 if painted else batch
+            crops = [random_crop(images[rng.integers(len(images))], size, rng) for _ in range(pictures)]
             image = to_tensor(crops)
             latent = spoil(model.encode(image), rng)
             out = model.decode(latent.contiguous(memory_format=torch.channels_last))
-            l1 = F.l1_loss(out, image)
-            values = {"l1": l1.item(), "psnr": psnr(out, image), "linear": psnr(model.invert(latent), image)}
-            loss = l1
+            loss = F.l1_loss(out, image)
+            values = {
+                "l1": loss.item(),
+                "psnr": psnr(out, image),
+                "linear": psnr(model.invert(latent), image),
+            }
             if distance:
-                perceptual = distance(out, image)
-                loss, values["lpips"] = l1 + LPIPS_WEIGHT * perceptual, perceptual.item()
+                perceptual = lpips_distance(distance, out, image).mean()
+                loss, values["lpips"] = loss + LPIPS_WEIGHT * perceptual, perceptual.item()
+            if painted:
+                asked, measured = painted(batch - pictures, size, rng)
+                loss, values = loss + asked, values | measured
             optimizer_step(optimizer, loss, lr * run.rate(), WARM_UP)
             state["step"], run.steps_done = state["step"] + 1, run.steps_done + 1
             follow(ema, weights, EMA_KEEP)
@@ -145,19 +164,44 @@ def fine_channels(model: PatchAutoencoder) -> Tensor:
     return (flatness < 0.1).float().view(1, -1, 1, 1)
 
 
-@torch.no_grad()
-def psnr(a: Tensor, b: Tensor) -> float:
-    """dB between images (b, 3, h, w) in [-1, 1]."""
-    return 10 * torch.log10(4 / F.mse_loss(a, b)).item()
+class PaintedLoss:
+    """What is asked of the decoder for latents that no picture belongs to; see the head of this file."""
+
+    def __init__(self, model: PatchAutoencoder, runs: Sequence[Tensor]):
+        self.model, self.runs = model, runs
+        self.before = deepcopy(model).eval().requires_grad_(False)
+
+    def __call__(self, count: int, size: int, rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
+        """The loss () of `count` crops of `size` pixels, and what to log of it."""
+        latents = torch.stack([self.crop(size // self.model.patch, rng) for _ in range(count)])
+        latents = latents.contiguous(memory_format=torch.channels_last)
+        picture = self.model.decode(latents)
+        with torch.no_grad():
+            before = self.before.decode(latents)
+        steps, pattern = border_steps(picture), repetition(picture)
+        inside = steps[1:6].mean().detach()
+        excess = F.relu(steps[7] - inside) + 0.5 * F.relu(steps[6] - inside) + 0.5 * F.relu(steps[0] - inside)
+        coarse = F.avg_pool2d(picture - before, 9, 1).abs().mean()
+        kept = 0.3 * F.l1_loss(picture, before) + coarse
+        loss = BORDER_WEIGHT * excess + REPETITION_WEIGHT * pattern + kept
+        return loss, {"border": (steps[7] / inside).item(), "repetition": pattern.item()}
+
+    def crop(self, cells: int, rng: np.random.Generator) -> Tensor:
+        """(c, cells, cells) out of one of the runs."""
+        latent = self.runs[int(rng.integers(len(self.runs)))]
+        y, x = (int(rng.integers(0, side - cells + 1)) for side in latent.shape[1:])
+        return latent[:, y : y + cells, x : x + cells].float()
 
 
-def find_unet(work: Path, init: Path | None) -> UNet2DConditionModel:
-    """The averaged U-Net of WORK/unet.pt, else that of the folder `init`."""
-    if (work / "unet.pt").exists():
-        return averaged_unet(load(work / "unet.pt"))
-    if init:
-        return exported_unet(init)
-    raise FileNotFoundError(f"--unet needs {work / 'unet.pt'} or a model folder given with --init")
+def finished_latents(work: Path, cells: int) -> list[Tensor]:
+    """The last latents (c, h, w) of the runs in WORK/policy.pt that have at least so many cells a side."""
+    path = work / "policy.pt"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}: make it with python -m training.policy")
+    found = [run["final"] for run in load(path)["runs"] if min(run["final"].shape[1:]) >= cells]
+    if not found:
+        raise ValueError(f"no run in {path} has {cells} cells a side: make larger ones")
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -165,7 +209,11 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m training.decoder", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument(
-        "--images", type=Path, required=True, help="pictures, at any depth, plain or in .tar archives"
+        "--images",
+        type=Path,
+        required=True,
+        nargs="+",
+        help="folders of pictures, at any depth, plain or in .tar archives",
     )
     parser.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint")
     parser.add_argument("--init", type=Path, help="a model folder to begin from when WORK has no checkpoint")
@@ -173,17 +221,33 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--unet", action="store_true", help="half of the batches are latents as the U-Net predicts them"
     )
+    parser.add_argument(
+        "--runs", action="store_true", help="half of a batch is latents of runs, out of WORK/policy.pt"
+    )
+    parser.add_argument("--size", type=int, default=128, help="of the crops, a multiple of 64")
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--lr", type=float, default=4e-4)
     add_run_arguments(parser)
     args = parser.parse_args(arguments)
+    if args.size < 64 or args.size % 64:
+        parser.error(f"--size must be a multiple of 64, not {args.size}")
     try:
-        run = Run(args.minutes, args.steps, args.decay)
-        unet = find_unet(args.work, args.init) if args.unet else None
-        images = load_images(args.images)
+        run = run_from(args)
+        unet = averaged_unet(args.work, args.init)[0] if args.unet else None
+        runs = finished_latents(args.work, args.size // CONFIG["patch"]) if args.runs else []
+        images = [image for folder in args.images for image in load_images(folder)]
         print(len(images), "pictures", flush=True)
         train(
-            images, args.work, run, init=args.init, lpips=args.lpips, unet=unet, batch=args.batch, lr=args.lr
+            images,
+            args.work,
+            run,
+            init=args.init,
+            lpips=args.lpips,
+            unet=unet,
+            runs=runs,
+            size=args.size,
+            batch=args.batch,
+            lr=args.lr,
         )
     except (FileNotFoundError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")

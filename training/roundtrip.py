@@ -9,8 +9,8 @@ autoencoder: the paper's plain inversion with 50 steps, and refined inversion wi
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from mast import Backbone, Reconstruct, load
@@ -18,13 +18,9 @@ from mast.examples import examples_folder
 from mast.features.inversion import invert
 from mast.images import read_rgb, to_tensor, work_size
 from mast.methods import Reference, Scene
+from training.perceptual import psnr
 
 RUNS = ((50, "plain"), (20, "refined"), (12, "refined"))
-
-
-def psnr(a: Tensor, b: Tensor) -> float:
-    """Of images (b, 3, h, w) in [-1, 1]."""
-    return float(10 * torch.log10(4 / (a - b).pow(2).mean()))
 
 
 def round_trip(backbone: Backbone, clean: Tensor, steps: int, inversion: str) -> Tensor:
@@ -33,6 +29,19 @@ def round_trip(backbone: Backbone, clean: Tensor, steps: int, inversion: str) ->
     trajectory = invert(backbone, clean, schedule, refined=inversion == "refined")
     latent = (clean.shape[2], clean.shape[3])
     return Reconstruct().sample(Scene(backbone, schedule, Reference(trajectory), [], {}, latent))
+
+
+def round_trips(backbone: Backbone, image: Tensor, runs: Sequence[tuple[int, str]]) -> dict[str, float]:
+    """PSNR of the autoencoder against an image (1, 3, h, w), and of each way there and back against the
+    autoencoder.
+    """
+    clean = backbone.encode(image)
+    own = backbone.decode(clean)
+    found = {"autoencoder": psnr(own, image)}
+    for steps, inversion in runs:
+        back = backbone.decode(round_trip(backbone, clean, steps, inversion))
+        found[f"{steps} {inversion}"] = psnr(back, own)
+    return found
 
 
 def main() -> None:
@@ -46,13 +55,8 @@ def main() -> None:
     for path in sorted((examples_folder() / "photos").glob("*.jpg")):
         photo = read_rgb(path)
         image = to_tensor(photo, *work_size(*photo.size, options.size, backbone.stride, "resize"))
-        clean = backbone.encode(image)
-        own = backbone.decode(clean)
-        found = [f"autoencoder {psnr(own, image):.1f}"]
-        for steps, inversion in RUNS:
-            back = backbone.decode(round_trip(backbone, clean, steps, inversion))
-            found.append(f"{steps} {inversion} {psnr(back, own):.1f}")
-        print(f"{path.stem}: " + ", ".join(found), flush=True)
+        found = round_trips(backbone, image, RUNS)
+        print(f"{path.stem}: " + ", ".join(f"{name} {dB:.1f}" for name, dB in found.items()), flush=True)
 
 
 if __name__ == "__main__":

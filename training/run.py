@@ -1,8 +1,7 @@
-"""What both trainings share: the length of a run, its end, its learning rate, its checkpoints, its log."""
+"""What all trainings share: the length of a run, its end, its learning rate, its checkpoints, its log."""
 
 import argparse
 import math
-import os
 import signal
 import time
 from collections.abc import Mapping
@@ -14,22 +13,38 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mast.files import atomic
+
 
 class Run:
-    """So many minutes or steps. As a context manager it turns SIGTERM and SIGINT into an orderly end.
+    """So many minutes, so many steps, or up to a step. As a context manager it turns SIGTERM and SIGINT into
+    an orderly end.
 
-    `decay` is how much of the end, in the same unit, the learning rate takes to fall to a tenth.
+    `decay` is how much of the end, in the same unit, the learning rate takes to fall to zero. With `until` a
+    run that was interrupted goes on with the rate that was due.
     """
 
-    def __init__(self, minutes: float | None = None, steps: int | None = None, decay: float = 0.0):
-        if (minutes is None) == (steps is None):
-            raise ValueError("a run needs either minutes or steps")
-        self.length = float(minutes if steps is None else steps)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        minutes: float | None = None,
+        steps: int | None = None,
+        decay: float = 0.0,
+        until: int | None = None,
+    ):
+        given = [length for length in (minutes, steps, until) if length is not None]
+        if len(given) != 1:
+            raise ValueError("a run needs either minutes, or steps, or the step to train until")
+        self.length = float(given[0])
         if not 0 <= decay <= self.length:
             raise ValueError(f"the decay ({decay:g}) must lie within the run ({self.length:g})")
-        self.by_steps, self.decay = steps is not None, decay
+        self.by_steps, self.absolute, self.decay = minutes is None, until is not None, decay
         self.steps_done, self.stopped, self.started = 0, False, time.monotonic()
         self.handlers: dict[int, Any] = {}
+
+    def begin_at(self, step: int) -> "Run":
+        """Tells the run how many steps the checkpoint has behind it."""
+        self.steps_done = step if self.absolute else 0
+        return self
 
     def __enter__(self) -> "Run":
         self.started = time.monotonic()
@@ -55,25 +70,31 @@ class Run:
         return 0 if self.stopped else self.length - (self.steps_done if self.by_steps else self.seconds / 60)
 
     def rate(self) -> float:
-        """The share of the learning rate that is due: 1, then a half cosine down to 0.1."""
+        """The share of the learning rate that is due: 1, then a half cosine down to 0."""
         left = max(0.0, self.left)  # the last step may begin in time and end late
-        if left >= self.decay:
-            return 1.0
-        return 0.1 + 0.45 * (1 - math.cos(math.pi * left / self.decay))
+        return 1.0 if left >= self.decay else 0.5 - 0.5 * math.cos(math.pi * left / self.decay)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """--minutes or --steps, and --decay: the arguments of `Run`."""
+    """--minutes, --steps or --until, and --decay: the arguments of `Run`."""
     length = parser.add_mutually_exclusive_group(required=True)
     length.add_argument("--minutes", type=float, help="how long to train now")
     length.add_argument("--steps", type=int, help="how many steps to train now")
+    length.add_argument(
+        "--until", type=int, metavar="STEP", help="train until the checkpoint has made so many steps"
+    )
     parser.add_argument(
         "--decay",
         type=float,
         default=0.0,
         metavar="X",
-        help="over the last X minutes (steps) the learning rate falls to a tenth",
+        help="over the last X minutes (steps) the learning rate falls to zero",
     )
+
+
+def run_from(args: argparse.Namespace) -> Run:
+    """The run that these arguments describe."""
+    return Run(args.minutes, args.steps, args.decay, args.until)
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -106,9 +127,8 @@ def follow(ema: Mapping[str, Tensor], weights: Mapping[str, Tensor], keep: float
 
 def save(state: dict[str, Any], path: Path) -> None:
     """Whole or not at all: an interrupted write leaves the old checkpoint."""
-    unfinished = path.with_suffix(".tmp")
-    torch.save(state, unfinished)
-    os.replace(unfinished, path)
+    with atomic(path) as part:
+        torch.save(state, part)
 
 
 def load(path: Path) -> dict[str, Any]:

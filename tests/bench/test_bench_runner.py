@@ -355,3 +355,23 @@ def test_a_worker_that_cannot_begin_says_why(tmp_path: Path):
     plan = plan_for(make_bench(tmp_path / "bench"), tmp_path / "out", tmp_path / "no-model")
     with pytest.raises(InputError, match="no such model"):
         run_all(plan, Pool(plan, 2))
+
+
+def test_a_benchmark_that_was_moved_with_its_pictures_goes_on_and_is_found(
+    tmp_path: Path, tiny_sd_folder: Path
+):
+    """Nothing in it names the folder it was made in."""
+    from mast.bench.report.results import read_runs
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_bench(here / "bench")
+    first = plan_for(here / "bench/manifest.jsonl", here / "runs", tiny_sd_folder)
+    assert run_all(first).count("made") == 4
+    (here / "runs/mast/n2-t0-photo0.png").unlink()
+    here.rename(there)
+    texts = [path.read_text() for path in there.rglob("*.json*")]
+    assert texts and not any(str(here) in text for text in texts)
+    again = run_all(plan_for(there / "bench/manifest.jsonl", there / "runs", tiny_sd_folder))
+    assert (again.count("made"), again.count("already")) == (1, 3)
+    manifest, runs = read_runs(there / "runs")
+    assert manifest.path == there / "bench/manifest.jsonl" and len(runs[0].done) == 4

@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -149,9 +150,11 @@ def write(manifest: Manifest, to: Path | None = None) -> None:
 
 
 def _file_out(file: File, home: Path) -> dict[str, str]:
-    path = Path(os.path.abspath(file.path))
-    inside = path.is_relative_to(home)
-    return {"path": (path.relative_to(home) if inside else path).as_posix(), "sha256": file.sha256}
+    """Relative to the manifest wherever that can be: a folder that holds both may be moved."""
+    path = os.path.abspath(file.path)
+    with suppress(ValueError):  # on another drive
+        path = os.path.relpath(path, home)
+    return {"path": Path(path).as_posix(), "sha256": file.sha256}
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -177,7 +180,7 @@ def read(path: str | os.PathLike[str]) -> Manifest:
     def file_in(entry: dict[str, Any]) -> File:
         key = (_text(entry["path"]), _text(entry["sha256"]))
         if key not in known:
-            known[key] = File(home / key[0], key[1])
+            known[key] = File(Path(os.path.normpath(home / key[0])), key[1])
         return known[key]
 
     samples = tuple(

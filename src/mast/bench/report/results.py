@@ -104,7 +104,8 @@ def _manifest(folder: Path, facts: dict[str, dict[str, Any]], given: Path | None
         raise InputError(
             f"{folder}: variants of different manifests ({listed}); choose those of one with --variant"
         )
-    path = given or Path(str(next(iter(facts.values()))["manifest"].get("path")))
+    name, said = next(iter(facts.items()))
+    path = given or folder / name / str(said["manifest"].get("path"))  # older ones are absolute
     if given is None and not path.is_file():
         raise InputError(f"{path}: the manifest is not there any more; give it with --manifest")
     manifest = read(path)

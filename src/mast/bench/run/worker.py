@@ -19,6 +19,7 @@ import torch
 
 from ...backbone.device import resolve_device
 from ...backbone.load import load
+from ...images import portable
 from ...job import Cancelled, InputError, OnStep, Result, Settings
 from ...methods import METHODS
 from ...pipeline import default_method, default_settings, engine_of, recomposite, stylize
@@ -113,7 +114,7 @@ class Worker:
         for engine, group in zip(self.engines, self.plan.groups, strict=True):
             method, model = engine.method, engine.record()
             for variant in group:
-                found[variant.name] = {
+                facts = {
                     "manifest": {"path": str(self.manifest.path), "sha256": self.manifest.sha256},
                     "variant": variant.name,
                     "method": {"name": method.name, **method.options()},
@@ -124,6 +125,7 @@ class Worker:
                     "mast": mast_version(),
                     "torch": torch.__version__,
                 }
+                found[variant.name] = portable(facts, self.plan.out / variant.name)
         return found
 
     def do(self, unit: Unit) -> list[Outcome]:

@@ -1,0 +1,128 @@
+"""What a U-Net is trained for: the loss of one batch, in each of the modes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+from torch import Tensor
+
+from mast.backbone.instrument import controlled
+from mast.backbone.preview.autoencoder import PatchAutoencoder
+from mast.backbone.sites import sites_for
+from mast.core.masks import area_resample
+from mast.metrics.lpips import Lpips
+from training.control import BatchedMast, Watcher
+from training.diffusion import empty_prompt, levels, predicted_clean, velocity
+from training.pairs import MODES, Pairing, arrange
+from training.perceptual import Look, StyleLoss, lpips_distance
+from training.policy import PolicyBatch
+
+Losses = tuple[Tensor, dict[str, float]]  # the loss () and what to log of it
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much the parts of a judgement count: VGG statistics of the style, VGG structure of the photo,
+    LPIPS to the photo.
+    """
+
+    style: float = 3.0
+    content: float = 1.0
+    lpips: float = 0.0
+
+
+@dataclass
+class Objective:
+    """The loss of one batch in one mode. Pictures are judged as the decoder shows them."""
+
+    unet: UNet2DConditionModel
+    autoencoder: PatchAutoencoder
+    style_loss: StyleLoss | None = None
+    lpips: Lpips | None = None
+    weights: Weights = Weights()
+
+    def __post_init__(self) -> None:
+        self.sites = sites_for(self.unet)
+
+    def predict(self, noisy: Tensor, t: Tensor) -> Tensor:
+        """Latents (b, c, h, w), timesteps (b) -> v."""
+        noisy = noisy.contiguous(memory_format=torch.channels_last)
+        return self.unet(noisy, t, empty_prompt(self.unet, len(noisy))).sample
+
+    def pairs(self, mode: str, image: Tensor, rng: np.random.Generator) -> Losses:
+        """Pairs of crops (b, 3, h, w), in one of the MODES."""
+        image, clean, given = arrange(mode, image, self.autoencoder.encode, rng)
+        drawn = rng.integers(MODES[mode].lowest, MODES[mode].highest, len(image) // 2)
+        t = torch.from_numpy(drawn).repeat_interleave(2)
+        signal, noise = levels(t)
+        noisy = signal * given + noise * torch.from_numpy(rng.standard_normal(given.shape, dtype=np.float32))
+        pairing = Pairing(MODES[mode].lending, float(rng.uniform(0.85, 1)), float(rng.uniform(1, 1.8)))
+        with controlled(self.unet, self.sites, pairing):
+            predicted = self.predict(noisy, t)
+        target = velocity(noisy, clean, t)
+        if mode != "stylize":
+            loss = F.mse_loss(predicted, target)
+            return loss, {mode: loss.item()}
+        # The partner sees its own keys and values and is plainly denoised; VGG judges the picture.
+        partner = F.mse_loss(predicted[1::2], target[1::2])
+        shown = predicted_clean(noisy, predicted, t)[::2]
+        photos = self.judges.look(image[::2])
+        judged, values = self.judge(shown, t[::2], image[::2], photos, [photos.roll(1)])
+        loss = partner + judged
+        return loss, {mode: loss.item(), **values}
+
+    def policy(self, batch: PolicyBatch) -> Losses:
+        """Moments of real runs, under MAST's control. Photos and styles are seen without gradients."""
+        watcher, n = Watcher(), batch.masks.shape[1]
+        with torch.no_grad(), controlled(self.unet, self.sites, watcher):
+            self.predict(batch.references, batch.t.repeat(1 + n))
+        latent = (batch.stylized.shape[2], batch.stylized.shape[3])
+        masks = {}
+        for grid in {site.grid(latent) for site in self.sites}:
+            on_grid = area_resample(batch.masks.flatten(0, 1), grid).view(-1, n, grid[0] * grid[1])
+            masks[grid[0] * grid[1]] = on_grid.transpose(0, 1).contiguous()
+        with controlled(self.unet, self.sites, BatchedMast(batch.method, watcher, masks)):
+            predicted = self.predict(batch.stylized, batch.t)
+        shown = predicted_clean(batch.stylized, predicted, batch.t)
+        looks = batch.looks(self.judges.look)
+        loss, values = self.judge(shown, batch.t, batch.photo, looks[0], looks[1:], batch.masks)
+        return loss, {"policy": loss.item(), **{f"policy {name}": value for name, value in values.items()}}
+
+    @property
+    def judges(self) -> StyleLoss:
+        if self.style_loss is None:
+            raise ValueError("this mode is judged by VGG: it needs its weights (--vgg)")
+        return self.style_loss
+
+    def judge(
+        self,
+        latent: Tensor,
+        t: Tensor,
+        photo: Tensor,
+        content: Look,
+        styles: Sequence[Look],
+        masks: Tensor | None = None,
+    ) -> Losses:
+        """Clean latents (b, c, h, w) as predicted at t (b), against real pixels: the photo's and the styles'.
+
+        content: the look of the photos (b, 3, h, w); styles and masks as StyleLoss takes them. Where no
+        region is, the photo itself is wanted.
+        """
+        shown = latent.contiguous(memory_format=torch.channels_last)
+        picture = self.autoencoder.decode(shown).clamp(-1.2, 1.2)
+        style, structure = self.judges(picture, styles, content, masks)
+        total = self.weights.style * style + self.weights.content * structure
+        values = {"style": style.mean().item(), "content": structure.mean().item()}
+        if self.lpips is not None:
+            distance = lpips_distance(self.lpips, picture, photo)
+            total = total + self.weights.lpips * distance
+            values["lpips"] = distance.mean().item()
+        signal, _ = levels(t)  # what is predicted out of much noise is a blur, and judged mildly
+        loss = (signal.flatten() * total).mean()
+        if masks is not None:
+            outside = (1 - masks.sum(1, keepdim=True)).clamp_min(0)
+            loss = loss + (outside * (picture - photo).abs()).mean()
+        return loss, values
