@@ -67,7 +67,7 @@ def save_result(
         sidecar.unlink(missing_ok=True)
 
 
-def portable(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+def portable(record: Any, folder: Path) -> Any:
     """A record with paths relative to a folder: it names nobody's home, and moves along with its files."""
 
     def walk(value: Any, key: str = "") -> Any:
@@ -80,7 +80,7 @@ def portable(record: dict[str, Any], folder: Path) -> dict[str, Any]:
                 return Path(os.path.relpath(value, os.path.abspath(folder))).as_posix()
         return value
 
-    return {name: walk(item, name) for name, item in record.items()}
+    return walk(record)
 
 
 def _encode(image: Image.Image, part: Path, suffix: str, record: str | None) -> None:
