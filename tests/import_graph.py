@@ -80,7 +80,7 @@ def by_part(modules: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
 
 
 def cycles(edges: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
-    """Groups of nodes that can all reach each other: strongly connected components of two or more (Tarjan)."""
+    """Groups of nodes that can all reach each other: Tarjan's strongly connected components."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -25,7 +25,7 @@ def test_a_wheel_carries_model_and_examples_and_works_elsewhere(tmp_path: Path):
         place / "mast/backbone/preview/model/unet/diffusion_pytorch_model.safetensors"
     ).stat().st_size > 40e6
     script = (
-        "import mast, torch; from mast.cli.demo import case_job, examples_folder, load_cases;"
+        "import mast, torch; from mast.examples import case_job, examples_folder, load_cases;"
         "backbone = mast.load(); folder = examples_folder();"
         "job = case_job(load_cases(folder)[0], folder);"
         "settings = mast.default_settings(backbone, size=64, steps=2, cache=False);"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageColor, ImageDraw, ImageFont, ImageOps
 
 COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#46c8e0", "#f032e6", "#bfef45")
 BACKGROUND, INK = "#fbfaf7", "#2a2a2a"
@@ -18,15 +18,15 @@ def region_colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def overlay(photo: Image.Image, masks: np.ndarray, opacity: float = 0.55) -> Image.Image:
+def overlay(
+    photo: Image.Image, masks: np.ndarray, opacity: float = 0.55, colours: Sequence[str] = COLOURS
+) -> Image.Image:
     """The photo in grey with every mask (n, h, w), 0..1, in its region's colour."""
     base = np.asarray(ImageOps.autocontrast(photo.convert("L")).convert("RGB"), np.float32)
-    colours = np.array(
-        [Image.new("RGB", (1, 1), region_colour(i)).getpixel((0, 0)) for i in range(len(masks))], np.float32
-    )
+    inks = np.array([ImageColor.getrgb(colours[i % len(colours)]) for i in range(len(masks))], np.float32)
     if len(masks):
         cover = np.clip(masks.sum(0), 0, 1)[..., None]
-        tint = np.tensordot(masks, colours, (0, 0)) / np.maximum(masks.sum(0), 1e-6)[..., None]
+        tint = np.tensordot(masks, inks, (0, 0)) / np.maximum(masks.sum(0), 1e-6)[..., None]
         base = base * (1 - opacity * cover) + tint * opacity * cover
     return Image.fromarray(base.round().clip(0, 255).astype(np.uint8))
 

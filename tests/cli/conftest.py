@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -25,7 +26,9 @@ class Outcome:
 
     @property
     def lines(self) -> list[str]:
-        return self.err.strip().splitlines()
+        """What was said, after the first word on what is being loaded."""
+        said = self.err.strip().splitlines()
+        return said[1:] if said and re.fullmatch(r"loading .+ \.\.\.", said[0]) else said
 
 
 Run = Callable[..., Outcome]
@@ -76,7 +79,7 @@ def run(
 
     def call(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["mast", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
         capsys.readouterr()
         try:
             main()
@@ -84,7 +87,8 @@ def run(
         except SystemExit as end:
             code = end.code
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         said = capsys.readouterr()
         return Outcome(code if isinstance(code, int) else 0, said.out, said.err)
 

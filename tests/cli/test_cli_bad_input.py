@@ -63,7 +63,6 @@ def test_bad_pictures_are_refused_before_a_model_is_loaded(refused, folder: Path
     ("arguments", "says"),
     [
         ((), "no region given; add -r MASK=STYLE"),
-        (("-r", "left.png"), "-r left.png: this is not a region; write MASK=STYLE"),
         (("-r", "left.png="), "this is not a region; write MASK=STYLE"),
         (("-r", "=a.png", "-r", "=b.png"), "regions 1, 2 have no mask; only one"),
         (("-r", "left.png=a.png@0"), "-r left.png=a.png@0: the strength is 0; it must be above 0"),
@@ -139,7 +138,7 @@ def test_a_style_mask_of_another_shape_and_one_that_is_too_small(refused, model:
         (("--r", "0"), "r is 0.0; it must be above 0"),
         (("--r", "nan"), "r is nan"),
         (("--r", "inf"), "r is inf"),
-        (("--tau", "warm"), "--tau warm: give one factor (1.5) or three coefficients (A,B,C)"),
+        (("--tau", "warm"), "--tau warm: give one factor (1.5) or three coefficients (A/B/C)"),
         (("--tau", "1,2"), "--tau 1,2: 2 numbers; give one factor"),
         (("--tau", "nan"), "tau is nan; its numbers must be finite"),
         (("--tau", "1,nan,2"), "its numbers must be finite"),
@@ -196,13 +195,13 @@ def test_bad_usage_is_exit_2_with_a_hint_and_no_traceback(run, arguments: tuple[
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        ("out.jpg", "out.jpg: the output must end in .png"),
+        ("out.gif", "out.gif: the output must end in .png"),
         ("out", "out: the output must end in .png"),
         ("no/such/out.png", "no/such: no such folder; create it first (mkdir -p no/such)"),
         ("photo.png/out.png", "photo.png is a file, not a folder; choose another folder"),
         ("/proc/out.png", "/proc/out.png: cannot be written"),
         ("folder.png", "folder.png: this is a folder; give a file name for the output"),
-        ("old.png", "old.png: exists already and is kept; add --overwrite or choose another name"),
+        ("old.png", "old.png: exists already and is kept; choose another name or allow overwriting"),
     ],
 )
 def test_a_bad_output(refused, output: str, says: str):
@@ -245,11 +244,11 @@ def test_names_with_markup_and_emoji_codes_are_shown_as_they_are(refused):
 
 
 def test_anything_else_is_exit_1_and_says_how_to_see_more(run, monkeypatch: pytest.MonkeyPatch):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the [disk] is on fire")
 
     monkeypatch.delenv("MAST_DEBUG", raising=False)
-    monkeypatch.setattr("mast.cli.stylize._check_settings", broken)
+    monkeypatch.setattr("mast.cli.options.RunOptions.check", broken)
     outcome = run("stylize", "photo.png", "-r", "=a.png", "-o", "out.png")
     assert outcome.code == 1
     assert outcome.lines == ["mast: RuntimeError: the [disk] is on fire (MAST_DEBUG=1 shows where)"]

@@ -95,7 +95,7 @@ def test_make_with_segments(run: Callable[..., Any], data: Path) -> None:
         (make("--labels", "labels", "-n", "two"), "-n two: write numbers"),
         (make("--labels", "labels", "-n", "1"), "from 2 to 16"),
         (make("--labels", "nowhere"), "nowhere: no such folder"),
-        (make("--annotations", "nowhere.json"), "nowhere.json: no such annotation file"),
+        (make("--annotations", "nowhere.json"), "nowhere.json: no such"),
         (("bench", "make", "b", "--contents", "x", "--styles", "styles", "--labels", "labels"), "x: no such"),
         (("bench", "make", "photos", *make("--labels", "labels")[3:]), "photos: exists already"),
         (

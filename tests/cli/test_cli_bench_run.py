@@ -47,7 +47,7 @@ def test_a_single_style_method_is_run_once_and_composited_every_way(bench, monke
 
     calls: list = []
     real = runner.stylize
-    monkeypatch.setattr(runner, "stylize", lambda *a: calls.append(1) or real(*a))
+    monkeypatch.setattr(runner, "stylize", lambda *a, **k: calls.append(1) or real(*a, **k))
     outcome = bench("--method", "styleid", "--composite", "all", "--limit", 1)
     assert outcome.code == 0, outcome.err
     made = {path.parent.name: path for path in Path("out").glob("*/*.png")}

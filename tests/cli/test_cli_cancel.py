@@ -31,6 +31,10 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def hang_up() -> None:
+    os.kill(os.getpid(), signal.SIGHUP)
+
+
 @contextmanager
 def interrupted(stage: str, done: int, how: Callable[[], None] = stop) -> Iterator[None]:
     """Inside, every run is ended at the given pass of the given stage."""
@@ -49,10 +53,11 @@ def interrupted(stage: str, done: int, how: Callable[[], None] = stop) -> Iterat
 
 
 def kept(cache: Path) -> int:
-    return len(list((cache / "trajectories").glob("*.safetensors")))
+    """Finished inversions; what is being written has a name that begins with a dot."""
+    return len(list((cache / "trajectories").glob("[!.]*.safetensors")))
 
 
-@pytest.mark.parametrize("how", [stop, cancel, kill])
+@pytest.mark.parametrize("how", [stop, cancel, kill, hang_up])
 def test_during_inversion(stylize, folder: Path, own_cache: Path, how: Callable[[], None]):
     before = sorted(os.listdir(folder))
     with interrupted("invert", 4, how):  # three passes for the photo, and the first one of a style
@@ -73,7 +78,7 @@ def test_what_was_finished_is_not_done_again(stylize, own_cache: Path):
 
 
 def test_during_denoising_with_a_preview_on_disk(stylize, folder: Path, own_cache: Path, monkeypatch):
-    import mast.cli.stylize as module
+    import mast.images as module
 
     before = sorted(os.listdir(folder))
     save = module.save_png

@@ -54,7 +54,7 @@ def test_pictures_of_an_earlier_run_are_used_again(compare, folder: Path):
     assert compare(*REGIONS, "--methods", "mast,shared", "-o", "s.png").code == 0
     kept = bytes_of("s.mast.png", "s.mast.json", "s.shared.png")
     before = {entry["method"]: entry for entry in json.loads(Path("s.json").read_text())["compared"]}
-    Path("s.png").unlink()  # as if stopped before the sheet was drawn
+    sheet = Image.open("s.png").size
     again = compare(*REGIONS, "--methods", "mast,shared,zstar", "-o", "s.png", "--json")
     assert again.code == 0, again.err
     assert "mast (1 of 3, made before)" in again.err and "zstar (3 of 3)" in again.err
@@ -63,21 +63,43 @@ def test_pictures_of_an_earlier_run_are_used_again(compare, folder: Path):
     assert [entry["made_before"] for entry in report["compared"]] == [True, True, False]
     assert report["compared"][0]["seconds"] == before["mast"]["seconds"], "what it took then"
     assert json.loads(Path("s.json").read_text()) == report
+    assert Image.open("s.png").size[0] > sheet[0], "the sheet is drawn anew"
+    assert "inverting" not in again.err.partition("zstar")[0], "no bar for passes that are not made"
+
+
+def test_a_sheet_is_drawn_anew_but_nobody_elses_picture_is_replaced(compare, refused, model: Path, folder):
+    assert compare(*REGIONS, "--methods", "shared", "-o", "s.png", "-q").code == 0
+    first = Path("s.png").read_bytes()
+    assert compare(*REGIONS, "--methods", "shared", "--height", 64, "-o", "s.png", "-q").code == 0
+    assert Path("s.png").read_bytes() != first
+    Image.open("photo.png").save("s.png")
+    mine = Path("s.png").read_bytes()
+    small = ("--model", model, "--steps", 3, "--size", 64)
+    said = refused("compare", *REGIONS, "--methods", "shared", "-o", "s.png", *small)
+    assert "s.png: exists already and is kept" in said and Path("s.png").read_bytes() == mine
+
+
+def test_eval_takes_the_folder_of_a_comparison(compare, run, folder: Path, tmp_path: Path):
+    from tests.small_bench import random_metrics
+
+    Path("made").mkdir()
+    assert compare(*REGIONS, "--methods", "mast,shared", "-o", "made/s.png", "-q").code == 0
+    inception, lpips = random_metrics(tmp_path / "weights")
+    nets = ("--inception-weights", inception, "--lpips-weights", lpips, "--repeats", 2)
+    outcome = run("eval", "made", *nets, "--device", "cpu", "--json")
+    assert outcome.code == 0, outcome.err
+    assert {sample["name"] for sample in json.loads(outcome.out)["samples"]} == {"s.mast", "s.shared"}
 
 
 def test_pictures_made_otherwise_are_kept_or_replaced(compare, refused, model: Path, folder: Path):
     assert compare(*REGIONS, "--methods", "mast", "-o", "s.png").code == 0
     kept = bytes_of("s.mast.png")
     small = ("--model", model, "--steps", 3, "--size", 64)
-    twice = refused("compare", *REGIONS, "--methods", "mast", "-o", "s.png", *small)
-    assert "s.png: exists already and is kept; add --overwrite" in twice
-    Path("s.png").unlink()
     other = refused("compare", *REGIONS, "--methods", "mast", "-o", "s.png", "--lam", 0.5, *small)
-    assert "s.mast.png: exists already and is kept; add --overwrite" in other
+    assert "s.mast.png: exists already and is kept" in other
     assert bytes_of("s.mast.png") == kept
     assert compare(*REGIONS, "--methods", "mast", "-o", "s.png", "--lam", 0.5, "--overwrite").code == 0
     assert read_provenance("s.mast.png")["method"]["lam"] == 0.5
-    Path("s.png").unlink()
     changed = np.asarray(Image.open("a.png"))[::-1]
     Image.fromarray(changed).save("a.png")
     style = refused("compare", *REGIONS, "--methods", "mast", "-o", "s.png", "--lam", 0.5, *small)
@@ -124,7 +146,8 @@ def test_a_method_without_weights_is_refused_before_any_work(refused, model: Pat
 
 def test_masks_that_do_not_tile_are_refused_before_any_work(refused, compare, model: Path, folder: Path):
     one = ("photo.png", "-r", "left.png=a.png", "--methods", "mast,styleid", "-o", "s.png")
-    said = refused("compare", *one, "--model", model, "--steps", 3, "--size", 64)
+    small = ("--model", model, "--steps", 3, "--size", 64)
+    said = refused("compare", *one, "--keep", "reconstruct", *small)
     assert "50.0% of the picture is uncovered; give one region no mask" in said
     kept = compare(*one, "--keep", "exact", "-q")
     assert kept.code == 0, kept.err

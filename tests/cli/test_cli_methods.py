@@ -55,7 +55,8 @@ def test_a_method_finds_the_regions_itself(run, stylize):
         (("--method", "styleid:gama=1"), "has no option 'gama'"),
         (("--method", "styleid:gamma=much"), "write a number"),
         (("--method", "styleid", "--composite", "glue"), "composite is 'glue'; choose one of hard, alpha"),
-        (("--method", "styleid", "--auto"), "has no option 'auto'"),
+        (("--method", "styleid", "--auto"), "stylegallery and stylemixer find the regions themselves"),
+        (("--auto",), "--auto: mast goes by masks; stylegallery and stylemixer"),
         (("--method", "adain"), "mast weights fetch adain-vgg"),
         (("--method", "bpc"), "github.com/davidmhart/StyleTransferMasked"),
         (("--method", "any-to-any"), "Huage001"),
@@ -67,7 +68,8 @@ def test_what_cannot_be_done_is_refused_before_any_model_is_loaded(refused, argu
 
 
 def test_masks_that_do_not_tile_are_refused_before_any_model_is_loaded(refused):
-    half = ("photo.png", "-r", "left.png=a.png", "--method", "styleid", "--model", "no-such-model")
+    half = ("photo.png", "-r", "left.png=a.png", "--method", "styleid", "--keep", "reconstruct")
+    half += ("--model", "no-such-model")
     said = refused("stylize", *half, "-o", "out.png")
     assert "50.0% of the picture is uncovered" in said and "--keep exact" in said
 

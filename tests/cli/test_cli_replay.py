@@ -94,23 +94,36 @@ def test_pictures_without_a_usable_record(refused, stylize):
     assert "photo.png: carries no record of how it was made; give a picture" in refused("replay", "photo.png")
     assert "gone.png: no such file" in refused("replay", "gone.png")
     assert "gone.json: no such file" in refused("replay", "gone.json")
-    for text, says in {"[]": "no record of mast", "{": "damaged", "": "damaged"}.items():
+    for text, says in {"[]": "this is no record of mast", "{": "damaged", "": "damaged"}.items():
         Path("x.json").write_text(text)
-        assert f"x.json: {'this is ' if 'no' in says else 'its record is '}{says}" in refused(
-            "replay", "x.json"
-        )
+        assert f"x.json: {says}" in refused("replay", "x.json")
+    Path("photo.json").write_text("[]")
+    assert "photo.png: carries no record" in refused("replay", "photo.png"), "what is beside it is another's"
 
 
 def test_records_of_another_version_or_model(refused, stylize):
     stylize("photo.png", "-r", "=a.png", "-o", "out.png")
     edit_record(lambda record: record["settings"].update(brush="broad"))
     line = refused("replay", "out.png")
-    assert "out.png: its record is not of this version" in line and "replay it with mast 0" in line
+    assert "out.png: the record has a setting that this version does not know" in line
+    assert "'brush'" in line and "replay it with mast 0" in line
     edit_record(lambda record: record["settings"].pop("brush"))
     edit_record(lambda record: record["model"].update(fingerprint="0" * 16))
     assert "its weights are not those the picture was made with" in refused("replay", "out.png")
     edit_record(lambda record: record.pop("dtype"))
-    assert "its record is not of this version ('dtype')" in refused("replay", "out.png")
+    assert "its record is not of this version (dtype)" in refused("replay", "out.png")
+
+
+def test_a_record_fetches_nothing_unasked(refused, stylize, monkeypatch: pytest.MonkeyPatch):
+    def reached(*_: object, **__: object) -> None:
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", reached)
+    monkeypatch.setattr("huggingface_hub.file_download.get_hf_file_metadata", reached)
+    stylize("photo.png", "-r", "=a.png", "-o", "out.png")
+    edit_record(lambda record: record["model"].update(name="stranger/model"))
+    line = refused("replay", "out.png")
+    assert "stranger/model" in line and "--allow-download" in line
 
 
 def test_a_record_whose_picture_is_gone(refused, stylize):

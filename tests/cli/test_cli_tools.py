@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,17 @@ def test_the_cache_is_listed_pruned_and_cleared(run, stylize, own_cache: Path, r
     assert "0 files, 0 B of" in run("cache", "list").out
 
 
+def test_the_cache_is_listed_by_pictures_sizes_and_dates(run, own_cache: Path):
+    import torch
+
+    from mast.features.cache import Cache
+
+    name = "cat[/bold] 512x384"
+    Cache().write("trajectories", "0" * 32, {"latents": torch.zeros(1000)}, about=name)
+    listed = run("cache", "list").out
+    assert name in listed and "4.2 kB" in listed and time.strftime("%Y-%m-%d") in listed
+
+
 def test_a_cache_limit_that_is_none_is_refused(refused, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MAST_CACHE_LIMIT", "lots")
     assert "MAST_CACHE_LIMIT is 'lots'; give bytes, or a number with K, M or G" in refused("cache", "list")
@@ -146,7 +158,7 @@ def test_the_demo_makes_its_pictures_with_the_embedded_model(run, folder: Path):
     assert read_provenance("made/cat-two.png")["model"]["name"] == "preview"
     kept = Path("made/cat-two.png").read_bytes()
     again = run("demo", "--quick", "--size", 128, "--out", "made")
-    assert again.code == 2 and "exists already and is kept; add --overwrite" in again.err
+    assert again.code == 2 and "exists already and is kept" in again.err
     quiet = run("demo", "--quick", "--size", 128, "--out", "made", "--overwrite", "--quiet")
     assert quiet.code == 0 and quiet.err == ""
     assert Path("made/cat-two.png").read_bytes() == kept

@@ -1,4 +1,6 @@
-"""The command line. Exit codes: 0 done, 2 bad input or usage, 130 Ctrl-C, 1 anything else."""
+"""The command line. Exit codes: 0 done, 2 bad input or usage, 130 stopped (Ctrl-C, kill, a closed
+terminal), 1 anything else.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ STOPPED = "stopped; nothing half-written is left, finished inversions are kept"
 
 def main() -> None:
     """The console script."""
-    signal.signal(signal.SIGTERM, _terminated)  # a polite kill ends like Ctrl-C: nothing half-written
+    for name in ("SIGTERM", "SIGHUP"):  # a polite kill and a closed terminal end like Ctrl-C
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
+            signal.signal(number, _terminated)
     try:
         _run()
     except KeyboardInterrupt:
@@ -25,22 +30,22 @@ def main() -> None:
 
 
 def _run() -> None:
-    from rich.markup import escape
-
     from ..job import Cancelled, InputError
-    from .app import app, say
+    from .app import app
+    from .console import any_name_can_be_printed, say
 
+    any_name_can_be_printed()
     try:
         app()
     except InputError as error:
-        say(f"[bold red]mast:[/] {escape(str(error))}")
+        say(("mast:", "bold red"), f" {error}")
         sys.exit(2)
     except Cancelled as error:
         raise KeyboardInterrupt from error
     except Exception as error:
         if os.environ.get("MAST_DEBUG"):
             raise
-        say(f"[bold red]mast:[/] {type(error).__name__}: {escape(str(error))} (MAST_DEBUG=1 shows where)")
+        say(("mast:", "bold red"), f" {type(error).__name__}: {error} (MAST_DEBUG=1 shows where)")
         sys.exit(1)
 
 

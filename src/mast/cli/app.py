@@ -1,29 +1,85 @@
-"""The app and what its commands share: words on stderr, and a progress bar that any run can feed."""
+"""The app: its commands in the order people need them, each imported when it is asked for.
+
+To add a command: write its file, with a function (or, for a group, a `typer.Typer`), and name it here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from ..job import OnStep
-from ..job import Progress as Step
-from ..pipeline.provenance import mast_version
+from .options import OUTPUT, flag
+
+COMMANDS = {
+    "demo": "demo.demo",
+    "stylize": "stylize.stylize",
+    "regions": "regions.regions",
+    "compare": "compare.compare",
+    "replay": "replay.replay",
+    "methods": "catalogue.methods",
+    "models": "catalogue.models",
+    "weights": "weights.weights",
+    "cache": "cache.cache",
+    "eval": "evaluate.evaluate",
+    "analyze": "analyze.analyze",
+    "figure": "figures.figure",
+    "bench": "bench.bench",
+}
+
+
+class InOrder(TyperGroup):
+    """A group whose commands are found by name, so that one command's help imports no other command."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.metavar = ""
+        return found
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:  # all, to suggest the nearest
+            if name not in self.commands:
+                self.commands[name] = _built(name)
+        return self.commands.get(cmd_name)
+
+
+def _built(name: str) -> Any:
+    module, attribute = COMMANDS[name].split(".")
+    found = getattr(import_module(f".{module}", __package__), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name)(found)
+        found = alone
+    command = _with_plain_help(get_command(found))
+    command.name = name
+    return command
+
+
+def _with_plain_help(command: Any) -> Any:
+    """--help as the last of the output options, and not as <bool>."""
+    inherited = command.get_help_option
+
+    def get_help_option(ctx: Any) -> Any:
+        found = inherited(ctx)
+        if found is not None:
+            found.metavar, found.rich_help_panel = "", OUTPUT if command.params else None
+        return found
+
+    command.get_help_option = get_help_option
+    for one in getattr(command, "commands", {}).values():
+        _with_plain_help(one)
+    return command
+
 
 app = typer.Typer(
+    cls=InOrder,
     no_args_is_help=True,
     invoke_without_command=True,
     add_completion=False,
@@ -35,51 +91,10 @@ app = typer.Typer(
 
 @app.callback()
 def top(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, flag("--version", help="Print the version and leave.")] = False,
 ) -> None:
     if version:
-        print(f"mast {mast_version()}")
+        from .. import __version__
+
+        print(f"mast {__version__}")
         raise typer.Exit()
-
-
-console = Console(stderr=True, highlight=False, emoji=False)
-
-
-def say(text: str) -> None:
-    """A line on stderr, in rich's markup (escape what a user wrote); stdout is for results."""
-    console.print(text, soft_wrap=True)
-
-
-class _SecondsPerStep(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{1 / task.speed:.2f} s/step" if task.speed else "", style="dim")
-
-
-NAMES = {"invert": "inverting", "denoise": "repainting"}
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[OnStep]:
-    """A bar per stage: steps done, seconds per step, time left. Yields the callback that feeds it."""
-    if quiet:
-        yield lambda step: None
-        return
-    columns = (
-        TextColumn("{task.description:>10}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _SecondsPerStep(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=False) as bar:
-        tasks: dict[str, Any] = {}
-
-        def on_step(step: Step) -> None:
-            if step.stage not in tasks:
-                tasks[step.stage] = bar.add_task(NAMES.get(step.stage, step.stage), total=step.total)
-            bar.update(tasks[step.stage], completed=step.done, total=step.total)
-
-        yield on_step
-
-
-from . import analyze, bench, bench_run, compare, demo, evaluate, figures, replay, stylize, tools, weights  # noqa: E402, F401  (commands register themselves)

@@ -1,4 +1,4 @@
-"""mast bench: the paper's data set and tables (make, report); `run` and `sweep` stand in bench_run.py."""
+"""mast bench: the paper's data set (make) and its tables (report); run and sweep stand in bench_run.py."""
 
 from __future__ import annotations
 
@@ -7,93 +7,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from ..files import check_outputs
 from ..job import InputError
-from .app import app, say
-from .evaluate import counting
-from .measuring import measurer
-from .tools import out
+from .bench_run import LISTED, run, sweep
+from .console import counting, loading, note, out, say, show, visible
+from .evaluate import ComparedSize, Device, FeatureCache, measurer
+from .options import OUTPUT, AsJson, MetricOptions, Overwrite, Quiet, flag, group, option, with_options
 
 if TYPE_CHECKING:
     from ..bench.data.manifest import Manifest
-    from ..bench.report.report import BenchReport
     from ..regions.sources import ObjectSource
 
-LISTED = 10  # failures of a variant that are spelled out
+DATA, OBJECTS, SHOWN = "Data", "Objects of the photos (one of these)", "Tables"
 
-bench_app = typer.Typer(
-    no_args_is_help=True,
-    help="The paper's benchmark: make the data set, run methods on it, print the tables.",
-)
-app.add_typer(bench_app, name="bench")
+bench = group("The paper's benchmark: make the data set, run methods on it, print the tables.")
 
 
-@bench_app.command("make")
-def make_command(
+@bench.command()
+def make(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the benchmark, a new one.")],
-    contents: Annotated[Path, typer.Option(help="A folder of photos.")],
-    styles: Annotated[Path, typer.Option(help="A folder of paintings; folders in it are searched too.")],
-    annotations: Annotated[
-        Path | None, typer.Option(help="COCO's instances_*.json: objects of the photos.")
-    ] = None,
+    contents: Annotated[Path, option(DATA, "FOLDER", "A folder of photos.")],
+    styles: Annotated[Path, option(DATA, "FOLDER", "A folder of paintings; folders in it are searched too.")],
+    annotations: Annotated[Path | None, option(OBJECTS, "FILE", "COCO's instances_*.json.")] = None,
     masks: Annotated[
-        Path | None, typer.Option(help="Instead: a folder of masks, PHOTO-REGION.png for the photo PHOTO.*")
+        Path | None, option(OBJECTS, "FOLDER", "Masks, PHOTO-REGION.png for the photo PHOTO.*")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Instead: a folder of label maps PHOTO.png, as BSDS has them.")
+        Path | None, option(OBJECTS, "FOLDER", "Label maps PHOTO.png, as BSDS has them.")
     ] = None,
     segments: Annotated[
         Path | None,
-        typer.Option(
-            help="With --annotations: label maps PHOTO.png that decide whose the unannotated pixels are; "
-            "without them they are background."
+        option(
+            OBJECTS,
+            "FOLDER",
+            "With --annotations: label maps PHOTO.png that decide whose the unannotated pixels are; "
+            "without them they are background.",
         ),
     ] = None,
-    n: Annotated[str, typer.Option("-n", help="Numbers of regions, with commas.")] = "2,3,4,5",
-    seed: Annotated[int, typer.Option(help="Decides which styles form a tuple.")] = 0,
-    max_contents: Annotated[int | None, typer.Option(min=1, help="Only the first photos by name.")] = None,
-    max_styles: Annotated[int | None, typer.Option(min=2, help="Only so many styles, by the seed.")] = None,
+    n: Annotated[str, option(DATA, "NUMBERS", "Numbers of regions, with commas.", names=("-n",))] = "2,3,4,5",
+    seed: Annotated[int, option(DATA, "N", "Decides which styles form a tuple.")] = 0,
+    max_contents: Annotated[int | None, option(DATA, "N", "Only the first photos by name.", min=1)] = None,
+    max_styles: Annotated[int | None, option(DATA, "N", "Only so many styles, by the seed.", min=2)] = None,
     skip_small: Annotated[
-        bool, typer.Option("--skip-small", help="Leave a photo out of an N it has too few objects for.")
+        bool, flag("--skip-small", help="Leave a photo out of an N it has too few objects for.", panel=DATA)
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a benchmark that is there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> None:
     """N regions a photo (the N-1 largest objects and the background), disjoint N-tuples of styles, every
     tuple with every photo.
     """
-    from ..bench.data.make import make
-    from ..regions.sources import need_folder, pictures
+    with loading("photos and paintings", quiet):
+        from ..bench.data.make import make as build
+        from ..regions.sources import need_folder, pictures
 
-    photos = pictures(need_folder(contents, "photos"))[:max_contents]
-    paintings = pictures(need_folder(styles, "styles"), deep=True)
-    for found, where in ((photos, contents), (paintings, styles)):
-        if not found:
-            raise InputError(f"{where}: no pictures in it")
-    source = _source(annotations, masks, labels, segments, [photo.stem for photo in photos])
+        photos = pictures(need_folder(contents, "photos"))[:max_contents]
+        paintings = pictures(need_folder(styles, "styles"), deep=True)
+        for found, where in ((photos, contents), (paintings, styles)):
+            if not found:
+                raise InputError(f"{where}: no pictures in it")
+        source = _source(annotations, masks, labels, segments, [photo.stem for photo in photos])
+        numbers = _numbers(n)
     with counting(quiet) as on_count:
-        manifest = make(
+        manifest = build(
             folder,
             photos,
             paintings,
             source,
-            _numbers(n),
+            numbers,
             seed=seed,
             max_styles=max_styles,
             skip_small=skip_small,
             overwrite=overwrite,
             on_count=on_count,
         )
-    for note in manifest.header.notes:
-        say(f"[yellow]note:[/] {escape(note)}")
+    for text in manifest.header.notes:
+        note(text, "yellow")
     out.print(_counts(manifest))
-    out.print(escape(str(manifest.path)), soft_wrap=True)
+    out.print(Text(visible(str(manifest.path))), soft_wrap=True)
     if not quiet:
-        say(f"look at the regions: {escape(str(manifest.path.with_name('masks.png')))}; then: mast bench run")
+        say(f"look at the regions: {manifest.path.with_name('masks.png')}; then: mast bench run")
 
 
 def _numbers(text: str) -> list[int]:
@@ -128,90 +124,64 @@ def _counts(manifest: Manifest) -> Table:
     return table
 
 
-@bench_app.command("report")
-def report_command(
+bench.command()(run)
+
+
+@bench.command()
+@with_options
+def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that mast bench run wrote.")],
     manifest: Annotated[
-        Path | None, typer.Option(help="The manifest, where it is not at its old place any more.")
+        Path | None, option(SHOWN, "FILE", "The manifest, where it is not at its old place any more.")
     ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(help="Only this variant; may be given more than once.")
-    ] = None,
+        list[str], option(SHOWN, "NAME", "Only this variant; may be given more than once.")
+    ] = [],  # noqa: B006
     everything: Annotated[
-        bool, typer.Option("--all", help="All samples of each variant, not only those that all have.")
+        bool,
+        flag("--all", help="All samples of each variant, not only those that all have.", panel=SHOWN),
     ] = False,
-    inception: Annotated[
-        str, typer.Option(help="Which Inception: fid, pytorch-fid, or artfid (the paper's scale).")
-    ] = "fid",
-    inception_weights: Annotated[Path | None, typer.Option(help="Its file, e.g. art_inception.pth.")] = None,
-    lpips: Annotated[str, typer.Option(help="The network of LPIPS: alex or vgg.")] = "alex",
-    lpips_weights: Annotated[Path | None, typer.Option(help="Its file.")] = None,
-    size: Annotated[
-        int | None, typer.Option(help="Longer side at which results and photos are compared.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(help="Draws of R-FID.")] = 50,
-    seed: Annotated[int, typer.Option(help="Seed of R-FID's draws.")] = 0,
-    batch: Annotated[int, typer.Option(help="Pictures at a time.")] = 8,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep and use features on disk.")] = True,
+    *,
+    metrics: MetricOptions,
+    size: ComparedSize = None,
+    device: Device = "auto",
+    cache: FeatureCache = True,
     stem: Annotated[
         Path | None,
-        typer.Option("--out", metavar="STEM", help="Write STEM.md, .tex, .csv, .json, .png; DIR/report.*"),
+        option(OUTPUT, "STEM", "Write STEM.md, .tex, .csv, .json and .png.", "DIR/report", names=("--out",)),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --out: replace what is there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """The paper's tables: comparison, ablation, compositing, R-FID beside the other metrics."""
-    from ..bench.data.manifest import verify
-    from ..bench.report.publish import check_stem, save
-    from ..bench.report.report import build
-    from ..bench.report.results import read_runs
+    with loading("the networks", quiet):
+        from ..bench.data.manifest import verify
+        from ..bench.report.publish import SUFFIXES, check_stem, save
+        from ..bench.report.report import build
+        from ..bench.report.results import read_runs
 
-    made_from, runs = read_runs(folder, manifest, variant or ())
-    target = check_stem(stem or folder / "report", overwrite or stem is None)
-    from ..backbone.device import resolve_device
-    from ..metrics import Options
-
-    options = Options(
-        inception=inception,
-        inception_weights=inception_weights,
-        lpips=lpips,
-        lpips_weights=lpips_weights,
-        size=size,
-        repeats=repeats,
-        seed=seed,
-        batch=batch,
-        device=resolve_device(device),
-        skip_bad=True,  # whatever is bad comes back by name, and ends the report once all is known
-        cache=cache,
-    )
-
+        made_from, runs = read_runs(folder, manifest, variant)
+        target = check_stem(stem or folder / "report", overwrite or stem is None)
+        written = [target.with_name(target.name + suffix) for suffix in SUFFIXES]
+        check_outputs(written, [file.path for sample in made_from.samples for file in sample.files()], True)
+        # Whatever is bad comes back by name, and ends the report once all is known.
+        options = metrics.options(device, size=size, cache=cache, skip_bad=True)
     with counting(quiet) as on_count:
         verify(made_from, on_count)
-    report = build(made_from, runs, measurer(options, quiet), everything)
-    written = save(report, target)
+    found = build(made_from, runs, measurer(options, quiet), everything)
+    written = save(found, target)
     if as_json:
-        print(json.dumps(report.to_dict()))
+        print(json.dumps(found.to_dict()))
         return
-    _show(report)
-    if not quiet:
-        say(f"written: {escape(', '.join(str(path) for path in written))}")
-
-
-def _show(report: BenchReport) -> None:
-    from ..tables import terminal
-
-    for table in report.tables:
-        for piece in terminal(table, out.width):
-            out.print(piece)
-        out.print(f"[dim]{escape(table.caption)}[/]\n", soft_wrap=True)
-    for note in report.notes:
-        say(f"[yellow]note:[/] {escape(note)}")
-    for name, failed in report.failures.items():
+    show(found.tables, found.notes)
+    for name, failed in found.failures.items():
         for sample, reason in list(failed.items())[:LISTED]:
-            say(f"[red]failed:[/] {escape(f'{name}, {sample}: {reason}')}")
+            say(("failed:", "red"), f" {name}, {sample}: {reason}")
         if len(failed) > LISTED:
-            say(f"[red]failed:[/] {escape(name)}: {len(failed) - LISTED} more, see its failed.jsonl")
+            say(("failed:", "red"), f" {name}: {len(failed) - LISTED} more, see its failed.jsonl")
+    if not quiet:
+        say(f"written: {', '.join(str(path) for path in written)}")
+
+
+bench.command()(sweep)

@@ -4,96 +4,91 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from ..job import PRESETS, InputError, Settings
-from .app import say
-from .bench import bench_app
-from .bench_progress import as_object, conclude, execute, show
-from .measuring import measurer
-from .requests import with_request
+from ..job import InputError
+from .console import console, duration, loading, note, say, show
+from .evaluate import measurer
+from .options import (
+    METHOD,
+    OUTPUT,
+    AsJson,
+    MetricOptions,
+    Quiet,
+    RunOptions,
+    flag,
+    option,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ..bench.data.manifest import BenchSample
-    from ..bench.run.dispatch import Crew
-    from ..bench.run.worker import BenchPlan
+    from ..bench.run.dispatch import Crew, Summary, Tell
+    from ..bench.run.worker import BenchPlan, Outcome
     from ..bench.variants import Variant
+
+WORK = "Sharing the work"
+EVERY = 30.0  # seconds between two lines where there is no terminal for a bar
+LISTED = 10  # failures that are spelled out
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options that `run` and `sweep` share; see `with_request`."""
+    """What `run` and `sweep` share beside the options of a run."""
 
     manifest: Annotated[
         Path, typer.Argument(help="manifest.jsonl, or the folder that mast bench make wrote.")
     ]
-    out: Annotated[Path, typer.Option("-o", "--out", help="The run folder; one folder per variant inside.")]
-    model: Annotated[str, typer.Option(help="preview, a hub id, a folder or a checkpoint file.")] = "preview"
-    preset: Annotated[
-        str | None, typer.Option(help="paper (50 steps) or fast; the model's own if not given.")
-    ] = None
-    steps: Annotated[int | None, typer.Option(help="Timesteps of the schedule.")] = None
-    inversion: Annotated[str | None, typer.Option(help="plain (paper) or refined.")] = None
-    size: Annotated[int | None, typer.Option(help="Longer side at which the model works.")] = None
-    fit: Annotated[str | None, typer.Option(help="resize or pad to the model's stride.")] = None
-    features: Annotated[str | None, typer.Option(help="auto, memory or replay.")] = None
-    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep and use inversions on disk.")] = True
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto"
-    dtype: Annotated[str, typer.Option(help="auto, float32, float16, bfloat16.")] = "auto"
-    prediction_type: Annotated[str | None, typer.Option(help="Overrides the model's scheduler config.")] = (
-        None
-    )
+    out: Annotated[
+        Path,
+        option(OUTPUT, "FOLDER", "The run folder; one folder per variant inside.", names=("-o", "--out")),
+    ]
     composite: Annotated[
-        str | None, typer.Option(help="For single-style methods: all, hard, alpha, poisson or laplacian.")
+        str | None,
+        option(METHOD, "HOW", "For one-style methods: all, hard, alpha, poisson or laplacian.", "alpha"),
     ] = None
-    shard: Annotated[str, typer.Option(help="i/k: only the i-th of k parts, 1/k to k/k.")] = "1/1"
+    shard: Annotated[str, option(WORK, "I/K", "Only the I-th of K parts, 1/K to K/K.")] = "1/1"
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many samples, in the order they are made.")
+        int | None, option(WORK, "N", "Only the first so many samples, in the order they are made.", min=1)
     ] = None
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes (or actors), each with its own model.")
+        int | None, option(WORK, "N", "Processes (or actors), each with its own model.", "1", min=1)
     ] = None
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Of each worker; its share of the cores if not given.")
-    ] = None
-    on: Annotated[str, typer.Option(help="local, or ray (extra: cluster).")] = "local"
+    threads: Annotated[int | None, option(WORK, "N", "Of each worker.", "its share of the cores", min=1)] = (
+        None
+    )
+    on: Annotated[str, option(WORK, "WHERE", "local, or ray (extra: cluster).")] = "local"
     ray_address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster; else RAY_ADDRESS, else this machine.")
+        str | None, option(WORK, "ADDRESS", "Of a Ray cluster.", "RAY_ADDRESS, else this machine")
     ] = None
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try samples again that failed before.")
+        bool, flag("--retry-failed", help="Try samples again that failed before.", panel=WORK)
     ] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False
 
-    @property
-    def changes(self) -> dict[str, Any]:
-        """Of the settings."""
-        names = ("steps", "inversion", "size", "fit", "features")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return given if self.cache else {**given, "cache": False}
-
-    def prepare(self, variants: list[Variant]) -> tuple[BenchPlan, list[BenchSample], Crew]:
-        """Every check that can be made before a model is loaded; then what to do, and who does it."""
+    def plan(self, variants: list[Variant], run: RunOptions) -> tuple[BenchPlan, list[BenchSample], Crew]:
+        """Everything that can be wrong is found before a model is loaded; the run folder is made last."""
         from ..bench.data.manifest import read, verify
         from ..bench.run.order import parse_shard, select
         from ..bench.run.worker import BenchPlan
         from ..bench.variants import with_composites
 
-        if self.preset is not None and self.preset not in PRESETS:
-            raise InputError(f"preset {self.preset!r} is not known; choose one of {', '.join(PRESETS)}")
+        run.check()
         if self.on not in ("local", "ray"):
             raise InputError(f"--on {self.on}: choose local or ray")
-        Settings().with_(**self.changes)
         chosen = with_composites(variants, self.composite)
         found = read(self.manifest)
         samples = select(found.samples, parse_shard(self.shard), self.limit)
         verify(found)
+        holding = {file.path.parent.resolve() for sample in found.samples for file in sample.files()}
+        for folder in (self.out / one.name for one in chosen):
+            if folder.resolve() in holding:
+                raise InputError(f"{folder}: holds pictures of the benchmark itself; give another --out")
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -104,12 +99,12 @@ class BenchOptions:
             manifest=found.path,
             out=self.out.resolve(),
             variants=tuple(chosen),
-            preset=self.preset,
-            changes=self.changes,
-            model=self.model,
-            device=self.device,
-            dtype=self.dtype,
-            prediction_type=self.prediction_type,
+            preset=run.preset,
+            changes=run.changes,
+            model=run.model,
+            device=run.device,
+            dtype=run.dtype,
+            prediction_type=run.prediction_type,
             threads=self.threads,
             retry_failed=self.retry_failed,
         )
@@ -126,85 +121,212 @@ class BenchOptions:
         return InProcess(plan) if self.workers in (None, 1) else Pool(plan, self.workers or 1)
 
 
-@bench_app.command("run")
-@with_request
+@with_options
 def run(
-    request: BenchOptions,
+    bench: BenchOptions,
     method: Annotated[
-        list[str], typer.Option("-m", "--method", help="METHOD, METHOD:OPTION=VALUE,... or NAME=METHOD:...")
+        list[str],
+        option(
+            METHOD,
+            "METHOD",
+            "METHOD, METHOD:OPTION=VALUE,... or NAME=METHOD:...; several times.",
+            names=("-m", "--method"),
+        ),
     ] = [],  # noqa: B006
-    ablation: Annotated[bool, typer.Option("--ablation", help="Add the paper's four rows.")] = False,
+    ablation: Annotated[bool, flag("--ablation", help="Add the paper's four rows.", panel=METHOD)] = False,
+    *,
+    run: RunOptions,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Makes every picture of MANIFEST by every variant; what is there already is not made again."""
-    from ..bench import variants
+    with loading("the benchmark", quiet):
+        from ..bench import variants
 
-    asked = [variants.parse_variant(text) for text in method] + (variants.ablation() if ablation else [])
-    if not asked:
-        raise InputError("no method given; add --method mast (or --ablation)")
-    plan, samples, crew = request.prepare(asked)
+        asked = [variants.parse_variant(text) for text in method] + (variants.ablation() if ablation else [])
+        if not asked:
+            raise InputError("no method given; add --method mast (or --ablation)")
+        plan, samples, crew = bench.plan(asked, run)
     began = time.perf_counter()
-    summary = execute(plan, samples, crew, request.quiet)
-    if request.as_json:
+    summary = execute(plan, samples, crew, quiet)
+    if as_json:
         print(json.dumps(as_object(plan, summary, time.perf_counter() - began)))
     else:
-        conclude(plan, summary, request.quiet)
+        conclude(plan, summary, quiet)
     if summary.failed:
         raise typer.Exit(1)
 
 
-@bench_app.command("sweep")
-@with_request
+@with_options
 def sweep(
-    request: BenchOptions,
+    bench: BenchOptions,
     over: Annotated[
-        list[str], typer.Option(help="lam=0.5,0.2,..., pi=..., r=..., tau=1,1.5,...,sts, or ablation.")
+        list[str],
+        option(
+            METHOD,
+            "OPTION=VALUES",
+            "lam=0.5,0.2,..., pi=..., r=..., tau=1,1.5,...,sts, or ablation; several times.",
+        ),
     ],
-    method: Annotated[str, typer.Option("-m", "--method", help="What is varied.")] = "mast",
-    inception: Annotated[str, typer.Option(help="fid, pytorch-fid, or artfid (the paper's scale).")] = "fid",
-    inception_weights: Annotated[Path | None, typer.Option(help="Its file, e.g. art_inception.pth.")] = None,
-    lpips: Annotated[str, typer.Option(help="The network of LPIPS: alex or vgg.")] = "alex",
-    lpips_weights: Annotated[Path | None, typer.Option(help="Its file.")] = None,
-    repeats: Annotated[int, typer.Option(help="Draws of R-FID.")] = 50,
-    seed: Annotated[int, typer.Option(help="Seed of R-FID's draws.")] = 0,
+    method: Annotated[str, option(METHOD, "METHOD", "What is varied.", names=("-m", "--method"))] = "mast",
+    *,
+    run: RunOptions,
+    metrics: MetricOptions,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Runs a variant for every value, like `mast bench run`; then tables and plots, in the run folder."""
-    from ..backbone.device import resolve_device
-    from ..bench.data.manifest import read
-    from ..bench.report.results import read_runs
-    from ..bench.report.scores import measure_all
-    from ..bench.report.sweep import parse_sweep, save, table, to_dict
-    from ..bench.variants import distinct, parse_variant
-    from ..metrics import Options
+    with loading("the benchmark", quiet):
+        from ..bench.data.manifest import read
+        from ..bench.report.results import read_runs
+        from ..bench.report.scores import measure_all
+        from ..bench.report.sweep import parse_sweep, save, table, to_dict
+        from ..bench.variants import distinct, parse_variant
 
-    sweeps = [parse_sweep(text, parse_variant(method), request.composite) for text in over]
-    options = Options(
-        inception=inception,
-        inception_weights=inception_weights,
-        lpips=lpips,
-        lpips_weights=lpips_weights,
-        repeats=repeats,
-        seed=seed,
-        device=resolve_device(request.device),
-        skip_bad=True,  # what is bad comes back by name
-    )
-    variants = distinct(point.variant for one in sweeps for point in one.points)
-    plan, samples, crew = request.prepare(variants)
-    summary = execute(plan, samples, crew, request.quiet)
-    conclude(plan, summary, request.quiet)
+        sweeps = [parse_sweep(text, parse_variant(method), bench.composite) for text in over]
+        options = metrics.options(run.device, skip_bad=True)  # what is bad comes back by name
+        variants = distinct(point.variant for one in sweeps for point in one.points)
+        plan, samples, crew = bench.plan(variants, run)
+    summary = execute(plan, samples, crew, quiet)
+    conclude(plan, summary, quiet)
 
-    if request.shard != "1/1":
+    if bench.shard != "1/1":
         say("a part of the samples only: the tables come when the sweep is run without --shard")
     else:
         _, runs = read_runs(plan.out, plan.manifest, [one.name for one in variants])
-        found = measure_all(read(plan.manifest), runs, measurer(options, request.quiet))
+        found = measure_all(read(plan.manifest), runs, measurer(options, quiet))
         written = [path for one in sweeps for path in save(one, found, plan.out)]
-        if request.as_json:
+        if as_json:
             print(json.dumps([to_dict(one, found) for one in sweeps]))
         else:
             show([table(one, found) for one in sweeps], found.notes)
-        if not request.quiet:
-            say(f"written: {escape(', '.join(str(path) for path in written))}")
+        if not quiet:
+            say(f"written: {', '.join(str(path) for path in written)}")
             if not any(path.suffix == ".png" for path in written):
-                say("[yellow]note:[/] no plot: it is drawn by matplotlib (pip install 'mast\\[bench]')")
+                note("no plot: it is drawn by matplotlib (pip install 'mast[bench]')", "yellow")
     if summary.failed:
         raise typer.Exit(1)
+
+
+# ------------------------------------------------------------------------------------------------ at work
+
+
+def execute(plan: BenchPlan, samples: list[BenchSample], crew: Crew, quiet: bool) -> Summary:
+    """The run, with a bar; says how to go on when it was stopped."""
+    from ..bench.run.dispatch import run
+    from ..bench.run.worker import DiskFull
+
+    meter = Meter(len(samples) * len(plan.variants))
+    again = "run the same command again to go on"
+    try:
+        with telling(meter, quiet) as tell:
+            return run(plan, samples, crew, tell)
+    except KeyboardInterrupt:
+        say(f"{meter.made} pictures made; {again}")
+        raise
+    except DiskFull as error:
+        say(
+            ("mast:", "bold red"),
+            f" the disk is full ({error}); {meter.made} pictures made, nothing half-written is left; free "
+            f"some space (mast cache clear frees the cache) and {again}",
+        )
+        raise typer.Exit(1) from error
+
+
+class Meter:
+    """Pictures done, seconds a picture in this run, and how long the rest will take at that."""
+
+    def __init__(self, total: int):
+        self.total, self.done, self.made, self.worked = total, 0, 0, 0
+        self.began = 0.0  # when the first picture was, which is not before a model is loaded
+
+    def count(self, outcome: Outcome) -> None:
+        if not self.worked:
+            self.began = time.monotonic() - outcome.seconds
+        self.done += outcome.status != "held"
+        self.made += outcome.status == "made"
+        self.worked += outcome.status in ("made", "failed")
+
+    @property
+    def pace(self) -> str:
+        if not self.worked:
+            return ""
+        each = (time.monotonic() - self.began) / self.worked
+        return f"{each:.1f} s/picture, {duration(each * (self.total - self.done))} left"
+
+
+@contextmanager
+def telling(meter: Meter, quiet: bool) -> Iterator[Tell]:
+    """A bar on a terminal, a line now and then elsewhere."""
+    if quiet:
+        yield meter.count
+        return
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(outcome: Outcome) -> None:
+            nonlocal last
+            meter.count(outcome)
+            if outcome.status in ("made", "failed") and time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                say(f"{meter.done} of {meter.total} pictures, {meter.pace}")
+
+        yield line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("pictures"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=meter.total, pace="")
+
+        def feed(outcome: Outcome) -> None:
+            meter.count(outcome)
+            bar.update(task, completed=meter.done, pace=meter.pace)
+            if outcome.status == "failed":
+                say(("failed:", "yellow"), f" {outcome.variant}/{outcome.sample}: {outcome.reason}")
+
+        yield feed
+
+
+def conclude(plan: BenchPlan, summary: Summary, quiet: bool) -> None:
+    """What was done, what failed and why, what others hold."""
+    if not quiet:
+        for text in summary.notes:
+            note(text)
+        there = summary.count("already")
+        say(
+            (str(plan.out), "bold"),
+            f": {summary.count('made')} pictures made" + (f", {there} were there already" if there else ""),
+        )
+    if summary.held:
+        say(f"{len(summary.held)} pictures are being made by another runner on this folder")
+    if summary.failed:
+        say((f"{len(summary.failed)} pictures failed", "bold yellow"), " (--retry-failed tries them again):")
+        for outcome in summary.failed[:LISTED]:
+            say(f"  {outcome.variant}/{outcome.sample}: {outcome.reason}")
+        if len(summary.failed) > LISTED:
+            say(f"  and {len(summary.failed) - LISTED} more, see failed.jsonl")
+
+
+def as_object(plan: BenchPlan, summary: Summary, seconds: float) -> dict[str, Any]:
+    """The same for a program."""
+    kinds = {
+        "made": ("made",),
+        "already": ("already",),
+        "failed": ("failed", "failed before"),
+        "held": ("held",),
+    }
+    counts = {
+        v.name: {kind: summary.count(*statuses, variant=v.name) for kind, statuses in kinds.items()}
+        for v in plan.variants
+    }
+    return {
+        "out": str(plan.out),
+        "variants": counts,
+        **{kind: summary.count(*statuses) for kind, statuses in kinds.items()},
+        "failures": [{"variant": o.variant, "id": o.sample, "reason": o.reason} for o in summary.failed],
+        "threads": summary.threads,
+        "device": summary.device,
+        "seconds": round(seconds, 1),
+        "notes": summary.notes,
+    }

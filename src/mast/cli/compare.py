@@ -7,22 +7,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from PIL import Image
-from rich.markup import escape
-
-from ..files import atomic, check_output
-from ..images import describe, read_provenance, read_rgb, save_png
-from ..job import InputError, Job, Settings
-from ..sheets import comparison
-from .app import app, progress, say
-from .jobs import JobOptions
-from .requests import with_request
+from ..files import atomic, check_output, check_outputs
+from ..job import InputError, Settings
+from .console import loading, note, progress, say
+from .options import (
+    METHOD,
+    OUTPUT,
+    AsJson,
+    Composite,
+    JobOptions,
+    MastOptions,
+    Overwrite,
+    Quiet,
+    RunOptions,
+    option,
+    with_options,
+)
 
 if TYPE_CHECKING:
+    import torch
+
     from ..backbone.backbone import Backbone
-    from ..bench.variants import Variant
     from ..methods import Method
+    from ..methods.spec import MethodSpec
+    from ..pipeline import JobInputs
+
+MARK = "mast-sheet"  # the PNG text by which a sheet is known as one of ours
 
 
 @dataclass
@@ -45,159 +55,164 @@ class Compared:
         return f"{rest:.1f} s" + (f" + {inverting:.1f} s inverting" if inverting >= 0.1 else "")
 
 
-@app.command()
-@with_request
+@with_options
 def compare(
-    request: JobOptions,
+    jobs: JobOptions,
     methods: Annotated[
-        str | None, typer.Option(help="Names with commas between them; mast,styleid,zstar if none is given.")
+        str | None, option(METHOD, "NAMES", "Names with commas between them.", "mast,styleid,zstar")
     ] = None,
     method: Annotated[
-        list[str], typer.Option(help="One more, with options: styleid:gamma=0.3; several times.")
+        list[str], option(METHOD, "METHOD", "One more, with options: styleid:gamma=0.3; several times.")
     ] = [],  # noqa: B006
+    *,
+    tuned: MastOptions,
+    composite: Composite = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The sheet; SHEET.METHOD.png beside it.")
+        Path, option(OUTPUT, "FILE", "The sheet; SHEET.METHOD.png beside it.", names=("-o", "--output"))
     ] = Path("compare.png"),
-    composite: Annotated[
-        str | None,
-        typer.Option(help="How single-style methods are joined: hard, alpha, poisson, laplacian."),
-    ] = None,
-    inversion: Annotated[str | None, typer.Option(help="plain (paper) or refined.")] = None,
-    fit: Annotated[str | None, typer.Option(help="resize or pad to the model's stride.")] = None,
-    keep: Annotated[
-        str | None, typer.Option(help="Outside all regions: reconstruct (paper) or exact pixels.")
-    ] = None,
-    height: Annotated[int, typer.Option(min=32, max=2048, help="Of each picture on the sheet.")] = 256,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+    height: Annotated[int, option(OUTPUT, "PIXELS", "Of each picture on the sheet.", min=32, max=2048)] = 256,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    run: RunOptions,
 ) -> None:
     """Runs several methods on one job and draws them side by side, with enlarged views of every region.
 
-    Pictures of an earlier run that would come out the same are used again.
+    Pictures of an earlier run that would come out the same are used again, and its sheet is drawn anew.
     """
-    if len(request.jobs) != 1:
-        raise InputError(f"the sheet shows one photo; {len(request.jobs)} jobs were given, choose one")
-    [(title, job)] = request.jobs
-    changes = {"composite": composite, "inversion": inversion, "fit": fit, "keep_unassigned": keep}
-    Settings().with_(**changes)
-    variants = _variants(methods, method)
-    record_path = output.with_suffix(".json")
-    paths = {one.name: output.with_suffix(f".{one.name}.png") for one in variants}
-    check_output(output, request.overwrite)
-    before = _record(record_path, request.overwrite)
-    taken = {path.resolve() for path in request.inputs}
-    for path in (output, *paths.values()):
-        if path.resolve() in taken:
-            raise InputError(f"{path}: this is one of the inputs; choose another name for the sheet")
-    request.check()
+    with loading("the methods", quiet):
+        from ..methods import METHODS
+        from ..pipeline import read_job, stylize
 
-    from ..pipeline.stylize import stylize
+        title, job = jobs.only("the sheet shows one photo")
+        run.check(composite=composite)
+        specs = _specs(methods, method)
+        record_path = output.with_suffix(".json")
+        paths = {one.name: output.with_suffix(f".{one.name}.png") for one in specs}
+        records = [path.with_suffix(".json") for path in paths.values()]
+        check_outputs([output, record_path, *paths.values(), *records], jobs.inputs, overwrite=True)
+        check_output(output, overwrite or _is_ours(output))
+        before = _seconds_before(record_path, overwrite)
+        plain = [_method(one, None, tuned) for one in specs]
+        inputs = read_job(job, next((one for one in plain if not one.auto), plain[0]))
 
-    backbone, settings = request.load()
-    settings = settings.with_(**changes)
-    entries = [Compared(one.name, _method(one, backbone, request), paths[one.name]) for one in variants]
-    _check(entries, job, backbone, settings, request.overwrite)
-    for entry in entries:
-        entry.seconds = before.get(entry.name, {}) if entry.made else {}
+        needed = any(METHODS[one.method].needs_backbone for one in specs)
+        backbone = run.load() if needed else None
+        settings = run.settings(backbone, composite=composite)
+        device = run.place(backbone)
+        entries = [Compared(one.name, _method(one, backbone, tuned), paths[one.name]) for one in specs]
+        for entry in entries:
+            size = _check(entry, inputs, backbone, device, settings, overwrite)
+            entry.seconds = before.get(entry.name, {}) if entry.made else {}
     for i, entry in enumerate(entries):
-        if not request.quiet:
+        if not quiet:
             again = ", made before" if entry.made else ""
-            say(f"[bold]{escape(entry.name)}[/] ({i + 1} of {len(entries)}{again})")
+            say((entry.name, "bold"), f" ({i + 1} of {len(entries)}{again})")
         if entry.made:
             continue
-        with progress(request.quiet) as bar:
-            result = stylize(job, backbone, entry.method, settings, bar)
+        with progress(quiet) as bar:
+            result = stylize(inputs, backbone, entry.method, settings, bar, device=device)
         result.save(entry.path, overwrite=True)  # what is there was checked above
         entry.seconds = result.seconds
         _write(record_path, output, entries)
-        for note in [] if request.quiet else result.notes:
-            say(f"[dim]note:[/] {escape(note)}")
-    how = f"{Path(backbone.name).name}, {settings.steps} steps, {settings.size} px"
-    save_png(_draw(job, entries, f"{title}: {how}", height), output)
+        for text in [] if quiet else result.notes:
+            note(text)
+    model = [] if backbone is None else [Path(backbone.name).name, f"{settings.steps} steps"]
+    how = ", ".join([*model, f"{size} px"])
+    _draw(inputs, entries, f"{title}: {how}", height, output)
     report = _write(record_path, output, entries)
     print(json.dumps(report) if as_json else output)
 
 
-def _variants(names: str | None, others: list[str]) -> list[Variant]:
+def _specs(names: str | None, others: list[str]) -> list[MethodSpec]:
     """The methods asked for, tried on; an unknown one is refused with the nearest name."""
-    from ..bench.variants import parse_variant
+    from ..methods.spec import parse_method
 
     if names is None and not others:
         names = "mast,styleid,zstar"
     texts = [*([] if names is None else [text.strip() for text in names.split(",")]), *others]
-    found: dict[str, Variant] = {}
+    found: dict[str, MethodSpec] = {}
     for text in texts:
-        one = parse_variant(text)
+        one = parse_method(text)
         if one.name in found:
             raise InputError(f"{one.name} is given twice; name one of them: --method NAME={text}")
         found[one.name] = one
     return list(found.values())
 
 
-def _method(one: Variant, backbone: Backbone, request: JobOptions) -> Method:
+def _method(one: MethodSpec, backbone: Backbone | None, tuned: MastOptions) -> Method:
     from ..methods import METHODS, Mast
-    from ..pipeline.stylize import default_method
+    from ..pipeline import default_method
 
-    shared = request.options if issubclass(METHODS[one.method], Mast) else {}
+    shared = tuned.given if issubclass(METHODS[one.method], Mast) else {}
     return default_method(backbone, one.method, **{**shared, **one.options})
 
 
 def _check(
-    entries: list[Compared], job: Job, backbone: Backbone, settings: Settings, overwrite: bool
-) -> None:
-    """Refuses, before the first run, what the last one would stumble over; finds what is there already."""
-    from ..methods.feedforward.network import FeedForward
-    from ..pipeline.compose import apart, check_parts
-    from ..pipeline.provenance import of_model, of_networks, provenance
-    from ..regions.masks import read_masks
+    entry: Compared,
+    job: JobInputs,
+    backbone: Backbone | None,
+    device: torch.device,
+    settings: Settings,
+    overwrite: bool,
+) -> int | str:
+    """Refuses, before the first run, what the last one would stumble over; finds what is there already.
+    Returns the size it paints at.
+    """
+    from ..images.writing import portable
+    from ..pipeline import engine_of, ready_to_paint
+    from ..pipeline.provenance import provenance
 
-    photo = read_rgb(job.content, "photo")
-    masks = read_masks(job, photo.size, [])
-    for entry in entries:
-        model = of_model(backbone)
-        if isinstance(entry.method, FeedForward):
-            entry.method.ready(backbone.device)
-            model = of_networks(entry.method, backbone.device)
-        if apart(entry.method):
-            check_parts(masks, settings)
-        if entry.path.exists():
-            now = provenance(job, model, entry.method, settings, photo, masks)
-            entry.made = _facts(json.loads(json.dumps(now))) == _facts(_provenance(entry.path))
-        if not entry.made:
-            check_output(entry.path, overwrite)
-            check_output(entry.path.with_suffix(".json"), overwrite, (".json",))
+    inputs, engine = job.for_method(entry.method), engine_of(entry.method, backbone, device)
+    settings = ready_to_paint(inputs, engine, settings).settings
+    if entry.path.exists():
+        now = portable(provenance(inputs, engine.method, engine.record(), settings), entry.path.parent)
+        entry.made = json.loads(json.dumps(now)) == _provenance(entry.path)
+    if not entry.made:
+        check_output(entry.path, overwrite)
+        check_output(entry.path.with_suffix(".json"), overwrite, (".json",))
+    return settings.size
 
 
 def _provenance(path: Path) -> dict[str, Any] | None:
+    from ..images import read_provenance
+
     try:
         return read_provenance(path)
     except InputError:  # some other picture
         return None
 
 
-def _facts(record: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A record without what follows from the rest of it: how much of the photo a region covers depends on
-    files whose hashes are there, and a method that finds its regions itself does not go by them.
-    """
-    if record is None:
-        return None
-    regions = [{k: v for k, v in region.items() if k != "coverage"} for region in record["regions"]]
-    return {**record, "regions": regions}
-
-
 # --------------------------------------------------------------------------------------- sheet and record
 
 
-def _draw(job: Job, entries: list[Compared], title: str, height: int) -> Image.Image:
-    from ..regions.masks import read_masks
+def _is_ours(sheet: Path) -> bool:
+    """Whether a file is a sheet that this command drew, which it may draw anew."""
+    from PIL import Image
 
-    photo = read_rgb(job.content, "photo")
-    masks = read_masks(job, photo.size, []).numpy()
-    styles = [(read_rgb(region.style), Path(describe(region.style, "style")).stem) for region in job.regions]
+    try:
+        with Image.open(sheet) as opened:
+            return opened.format == "PNG" and MARK in opened.info
+    except (OSError, ValueError, SyntaxError):
+        return False
+
+
+def _draw(inputs: JobInputs, entries: list[Compared], title: str, height: int, output: Path) -> None:
+    from PIL.PngImagePlugin import PngInfo
+
+    from ..images import read_rgb
+    from ..sheets import comparison
+
+    styles = [(style.picture, style.name) for style in inputs.styles]
     pictures = [(read_rgb(entry.path, "picture"), entry.name, entry.caption) for entry in entries]
-    return comparison(photo, masks, styles, pictures, title, height)
+    mark = PngInfo()
+    mark.add_text(MARK, "mast compare")
+    with atomic(output) as part:
+        sheet = comparison(inputs.photo, inputs.masks.numpy(), styles, pictures, title, height)
+        sheet.save(part, format="PNG", pnginfo=mark)
 
 
-def _record(path: Path, overwrite: bool) -> dict[str, dict[str, float]]:
+def _seconds_before(path: Path, overwrite: bool) -> dict[str, dict[str, float]]:
     """Seconds by method from an earlier sheet's record; a file that is no such record is not written over."""
     try:
         found = json.loads(path.read_text())

@@ -6,83 +6,76 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ..examples import case_job, examples_folder, load_cases
-from ..files import atomic, check_output
-from ..images import read_rgb
+from ..files import check_outputs
 from ..job import InputError, Settings
-from ..sheets import Tile, contact_row, sheet
-from .app import app, console, progress, say
+from .console import console, loading, progress, say
+from .options import MACHINE, MODEL, OUTPUT, Overwrite, Quiet, files_of, flag, option
+
+STAGES = ("import", "load", "prepare", "encode", "invert", "denoise", "decode")
 
 
-@app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="A folder for the pictures.")] = Path("mast-demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="One case only.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All bundled cases, not just three.")] = False,
-    model: Annotated[str, typer.Option(help="preview, a hub id, a folder or a checkpoint file.")] = "preview",
-    size: Annotated[int, typer.Option(help="Longer side at which the model works.")] = 512,
+    out: Annotated[Path, option(OUTPUT, "FOLDER", "A folder for the pictures.")] = Path("mast-demo"),
+    quick: Annotated[bool, flag("--quick", help="One case only.")] = False,
+    everything: Annotated[bool, flag("--all", help="All bundled cases, not just three.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    model: Annotated[
+        str, option(MODEL, "MODEL", "preview (embedded), a hub id, a diffusers folder or a checkpoint file.")
+    ] = "preview",
+    size: Annotated[int, option(MODEL, "PIXELS", "Longer side at which the model works.")] = 512,
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Keep and use inversions on disk.")
+        bool, flag("--cache/--no-cache", help="Keep and use inversions on disk.", panel=MACHINE)
     ] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace pictures of an earlier demo.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the paths of the pictures.")] = False,
 ) -> None:
     """Stylizes bundled examples with two, three and five regions."""
-    began = time.perf_counter() - time.process_time()  # importing torch is the work done so far
-    folder = examples_folder()
-    cases = load_cases(folder)
-    cases = cases[:1] if quick else cases if everything else cases[:3]
-    Settings(size=size)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: no folder can be made there ({error.strerror}); choose another") from error
-    sheet_path = check_output(out / "contact-sheet.png", overwrite)
-    for case in cases:
-        check_output(out / f"{case['name']}.png", overwrite)
-        check_output(out / f"{case['name']}.json", overwrite, (".json",))
-    from ..backbone.load import load
-    from ..pipeline.stylize import default_settings, stylize
-    from ..regions.masks import read_masks
+    began = time.perf_counter() - time.process_time()  # what was imported so far is the work done so far
+    with loading("the model", quiet):
+        folder = examples_folder()
+        cases = load_cases(folder)
+        cases = cases[:1] if quick else cases if everything else cases[:3]
+        Settings(size=size)
+        from ..backbone.load import load
+        from ..images import save_png
+        from ..pipeline import default_settings, stylize
+        from ..sheets import contact_row, sheet
 
-    imported = time.perf_counter()
-    backbone = load(model)
-    settings = default_settings(backbone, size=size, cache=None if cache else False)
-    table = Table(
-        "case", "import", "load", "prepare", "encode", "invert", "denoise", "decode", "total", box=None
-    )
-    rows: list[list[Tile]] = []
+        jobs = [case_job(case, folder) for case in cases]
+        pictures = [out / f"{case['name']}.png" for case in cases]
+        sheet_path = out / "contact-sheet.png"
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{out}: no folder can be made there ({error.strerror}); choose another"
+            ) from error
+        written = [sheet_path, *pictures, *[path.with_suffix(".json") for path in pictures]]
+        check_outputs(written, [path for job in jobs for path in files_of(job)], overwrite)
+        imported = time.perf_counter()
+        backbone = load(model)
+        settings = default_settings(backbone, size=size, cache=None if cache else False)
+        loaded = time.perf_counter()
     if not quiet:
         how = f"{settings.steps} steps, {settings.inversion} inversion, {settings.size} px"
-        say(f"model {escape(backbone.name)}, {how}, on {backbone.device}")
-    loaded = time.perf_counter()
+        say(f"model {backbone.name}, {how}, on {backbone.device}")
+    table, rows = Table("case", *STAGES, "total", box=None), []
     once = {"import": imported - began, "load": loaded - imported}
-    for case in cases:
-        job = case_job(case, folder)
+    for case, job, path in zip(cases, jobs, pictures, strict=True):
         with progress(quiet) as bar:
             result = stylize(job, backbone, "mast", settings, bar)
-        result.save(out / f"{case['name']}.png", overwrite)
+        result.save(path, overwrite)
         seconds = {**result.seconds, **once}
-        order = ("import", "load", "prepare", "encode", "invert", "denoise", "decode")
-        table.add_row(
-            case["name"], *[f"{seconds[stage]:.1f} s" for stage in order], f"{sum(seconds.values()):.1f} s"
-        )
         once = {"import": 0.0, "load": 0.0}
-        photo = read_rgb(job.content)
-        masks: np.ndarray = read_masks(job, photo.size, []).numpy()
-        styles = [(read_rgb(region.style), Path(str(region.style)).stem) for region in job.regions]
-        rows.append(contact_row(photo, masks, styles, result.image, case["title"]))
-    with atomic(sheet_path) as part:
-        sheet(rows).save(part, format="PNG")
+        total = sum(seconds.values())
+        table.add_row(case["name"], *[f"{seconds[stage]:.1f} s" for stage in STAGES], f"{total:.1f} s")
+        seen = result.inputs
+        styles = [(style.picture, style.name) for style in seen.styles]
+        rows.append(contact_row(seen.photo, seen.masks.numpy(), styles, result.image, case["title"]))
+    save_png(sheet(rows), sheet_path)
     if not quiet:
         console.print(table)
-    for case in cases:
-        print(out / f"{case['name']}.png")
-    print(sheet_path)
+    for path in (*pictures, sheet_path):
+        print(path)

@@ -6,175 +6,198 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.markup import escape
-
-from ..files import atomic, check_output
-from ..images import read_rgb, save_png
-from ..job import InputError, Job, Result, Settings
-from .app import app, progress, say
-from .jobs import JobOptions
-from .requests import with_request
+from ..files import atomic, check_output, check_outputs
+from ..job import InputError, Result, Settings
+from .console import loading, note, progress, say
+from .options import (
+    OUTPUT,
+    PaintOptions,
+    flag,
+    group,
+    option,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ..analysis.figures import FigurePlan, Panel
     from ..methods import Mast
 
-figure_app = typer.Typer(
-    no_args_is_help=True, help="The paper's figures: styles added, backgrounds, sizes, ablation."
-)
-app.add_typer(figure_app, name="figure")
+FIGURE = "Figure"
 
-Height = Annotated[int, typer.Option(min=32, max=2048, help="Height of each picture on the sheet.")]
-Pictures = Annotated[bool, typer.Option("--pictures", help="Also write each picture, OUT-1.png and so on.")]
+figure = group("The paper's figures: styles added, backgrounds, sizes, ablation.")
 
 
-def output(name: str) -> Any:
-    return typer.Option("-o", "--output", help=f"The sheet; OUT.json beside it ({name} if not given).")
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions(PaintOptions):
+    """What the sheet is like, besides."""
+
+    height: Annotated[
+        int, option(OUTPUT, "PIXELS", "Height of each picture on the sheet.", min=32, max=2048)
+    ] = 256
+    pictures: Annotated[
+        bool, flag("--pictures", help="Also write each picture, OUT-1.png and so on.", panel=OUTPUT)
+    ] = False
 
 
-@figure_app.command()
-@with_request
+def output() -> Any:
+    return option(OUTPUT, "FILE", "The sheet; OUT.json beside it.", names=("-o", "--output"))
+
+
+@figure.command()
+@with_options
 def progressive(
-    request: JobOptions,
-    height: Height = 256,
-    pictures: Pictures = False,
-    name: Annotated[Path, output("progressive.png")] = Path("progressive.png"),
+    request: FigureOptions,
+    name: Annotated[Path, output()] = Path("progressive.png"),
 ) -> None:
     """One style more in every picture under fixed masks; regions without a style yet stay content."""
-    from ..analysis import figures
+    with loading("the model", request.quiet):
+        from ..analysis import figures
 
-    _draw(request, name, height, pictures, lambda m, s: figures.progressive(request.jobs, m, s))
+        figure = Figure(request, name)
+        figure.plan(lambda m, s: figures.progressive(request.jobs.jobs, m, s))
+    figure.draw()
 
 
-@figure_app.command()
-@with_request
+@figure.command()
+@with_options
 def backgrounds(
-    request: JobOptions,
+    request: FigureOptions,
     background: Annotated[
-        list[str], typer.Option("-b", "--background", help="A style for what is left over; several times.")
+        list[str],
+        option(
+            FIGURE,
+            "STYLE",
+            "A style for what is left over; several times.",
+            names=("-b", "--background"),
+        ),
     ] = [],  # noqa: B006
-    height: Height = 256,
-    pictures: Pictures = False,
-    name: Annotated[Path, output("backgrounds.png")] = Path("backgrounds.png"),
+    name: Annotated[Path, output()] = Path("backgrounds.png"),
 ) -> None:
     """The same foreground before changing backgrounds."""
-    from ..analysis import figures
+    with loading("the model", request.quiet):
+        from ..analysis import figures
+        from ..images import read_rgb
 
-    job = _one(request)
-    for style in background:
-        read_rgb(style, "style image")
-    _draw(
-        request, name, height, pictures, lambda m, s: figures.backgrounds(job, background, m, s), background
-    )
+        job = request.jobs.only("this figure shows one photo").job
+        for style in background:
+            read_rgb(style, "style image")
+        figure = Figure(request, name, [Path(style) for style in background])
+        figure.plan(lambda m, s: figures.backgrounds(job, background, m, s))
+    figure.draw()
 
 
-@figure_app.command()
-@with_request
+@figure.command()
+@with_options
 def sizes(
-    request: JobOptions,
+    request: FigureOptions,
     aspects: Annotated[
-        str, typer.Option(help="Crops of the photo, WIDTH:HEIGHT with commas.")
+        str, option(FIGURE, "SHAPES", "Crops of the photo, WIDTH:HEIGHT with commas.")
     ] = "1:1,4:3,9:16",
-    sizes: Annotated[str, typer.Option(help="Longer sides in pixels, with commas.")] = "512,768,1024",
-    height: Height = 256,
-    pictures: Pictures = False,
-    name: Annotated[Path, output("sizes.png")] = Path("sizes.png"),
+    sizes: Annotated[str, option(FIGURE, "PIXELS", "Longer sides, with commas.")] = "512,768,1024",
+    name: Annotated[Path, output()] = Path("sizes.png"),
 ) -> None:
     """Several crops of the photo, its masks cropped alike, at several sizes."""
-    from ..analysis import figures
+    with loading("the model", request.quiet):
+        from ..analysis import figures
 
-    if request.size is not None:
-        raise InputError("--size is one size; this figure takes several: --sizes 512,768")
-    job, lengths = _one(request), _lengths(sizes)
-    shapes = aspects.split(",")
-    for shape in shapes:
-        figures.parse_aspect(shape)
-    _draw(request, name, height, pictures, lambda m, s: figures.sizes(job, shapes, lengths, m, s))
+        if request.run.size is not None:
+            raise InputError("--size is one size; this figure takes several: --sizes 512,768")
+        job, lengths = request.jobs.only("this figure shows one photo").job, _lengths(sizes)
+        shapes = aspects.split(",")
+        for shape in shapes:
+            figures.parse_aspect(shape)
+        figure = Figure(request, name)
+        figure.plan(lambda m, s: figures.sizes(job, shapes, lengths, m, s))
+    figure.draw()
 
 
-@figure_app.command()
-@with_request
+@figure.command()
+@with_options
 def ablation(
-    request: JobOptions,
-    height: Height = 256,
-    pictures: Pictures = False,
-    name: Annotated[Path, output("ablation.png")] = Path("ablation.png"),
+    request: FigureOptions,
+    name: Annotated[Path, output()] = Path("ablation.png"),
 ) -> None:
     """Shared attention, + LAMA, + STS, + DDI (Table 3)."""
-    from ..analysis import figures
+    with loading("the model", request.quiet):
+        from ..analysis import figures
 
-    _draw(request, name, height, pictures, lambda m, s: figures.ablation(request.jobs, m, s))
-
-
-# ------------------------------------------------------------------------------------------------ shared
-
-
-def _one(request: JobOptions) -> Job:
-    if len(request.jobs) != 1:
-        raise InputError(f"this figure shows one photo; {len(request.jobs)} jobs were given, choose one")
-    return request.jobs[0].job
+        figure = Figure(request, name)
+        figure.plan(lambda m, s: figures.ablation(request.jobs.jobs, m, s))
+    figure.draw()
 
 
 def _lengths(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.isdecimal() for part in parts):
         raise InputError(f"--sizes {text}: give pixels with commas between them, as in 512,768,1024")
-    return [Settings(size=int(part)).size for part in parts]
+    lengths = [int(part) for part in parts]
+    for length in lengths:
+        Settings(size=length)
+    return lengths
 
 
-def _draw(
-    request: JobOptions,
-    name: Path,
-    height: int,
-    pictures: bool,
-    make: Callable[[Mast, Settings], FigurePlan],
-    others: list[str] | tuple[()] = (),
-) -> None:
-    """Plans the sheet, checks all that can be checked, runs it, and writes it."""
-    inputs = {path.resolve() for path in [*request.inputs, *map(Path, others)]}
-    sheet_path = check_output(name, request.overwrite)
-    record_path = check_output(name.with_suffix(".json"), request.overwrite, (".json",))
-    if sheet_path.resolve() in inputs:
-        raise InputError(f"{name}: this is one of the inputs; choose another name for the output")
-    request.check()
-    from ..methods import Mast
-    from ..methods import make as method_of
+class Figure:
+    """A sheet: checked and planned before the model is loaded, then run and written."""
 
-    plain = method_of("mast", **request.options)
-    assert isinstance(plain, Mast)
-    count = len(make(plain, Settings()).runs)  # a plan on paper: its own refusals come before the model
-    each = [name.with_name(f"{name.stem}-{i + 1}.png") for i in range(count if pictures else 0)]
-    for path in each:
-        check_output(path, request.overwrite)
+    def __init__(self, request: FigureOptions, name: Path, others: list[Path] | tuple[()] = ()):
+        """others: files it reads beside those of the jobs."""
+        self.request, self.tuned, self.run = request, request.tuned, request.run
+        self.path, self.inputs = name, [*request.jobs.inputs, *others]
+        self.record = name.with_suffix(".json")
+        check_output(self.path, request.overwrite)
+        check_outputs([self.path, self.record], self.inputs, request.overwrite)
+        self.run.check()
+        from ..pipeline import read_job
 
-    from ..analysis import figures
-    from ..pipeline.prepare import prepare
-    from ..pipeline.stylize import default_method, stylize
+        for _, job in request.jobs.jobs:
+            read_job(job)
 
-    backbone, settings = request.load()
-    method = default_method(backbone, "mast", **request.options)
-    assert isinstance(method, Mast)
-    plan = make(method, settings)
-    for run in plan.runs:
-        prepare(run.job, backbone, run.settings)
+    def plan(self, make: Callable[[Mast, Settings], FigurePlan]) -> None:
+        """Plans the sheet on paper, where its own refusals come; then with the model, which is loaded."""
+        from ..methods import Mast
+        from ..pipeline import default_method, engine_of, read_job, ready_to_paint
 
-    def paint(index: int, run: Panel) -> Result:
-        if not request.quiet:
-            say(f"[bold]{escape(run.caption)}[/] ({index + 1} of {count})")
-        with progress(request.quiet) as bar:
-            return stylize(run.job, backbone, run.method, run.settings, bar)
+        paper = default_method(None, "mast", **self.tuned.given)
+        assert isinstance(paper, Mast)
+        count = len(make(paper, Settings()).runs)
+        self.each = [
+            self.path.with_name(f"{self.path.stem}-{i + 1}.png")
+            for i in range(count if self.request.pictures else 0)
+        ]
+        check_outputs([self.path, *self.each], self.inputs, self.request.overwrite)
+        self.backbone = self.run.load()
+        method = default_method(self.backbone, "mast", **self.tuned.given)
+        assert isinstance(method, Mast)
+        self.planned = make(method, self.run.settings(self.backbone))
+        for panel in self.planned.runs:
+            engine = engine_of(panel.method, self.backbone)
+            ready_to_paint(read_job(panel.job), engine, panel.settings)
 
-    picture, results = plan.paint(paint, height)
-    for path, result in zip(each, results, strict=False):
-        save_png(result.image, path)
-    save_png(picture, sheet_path)
-    with atomic(record_path) as part:
-        made = {"title": plan.title, "notes": plan.notes, "pictures": figures.record(plan, results)}
-        part.write_text(json.dumps(made, indent=1) + "\n")
-    for note in [] if request.quiet else plan.notes:
-        say(f"[dim]note:[/] {escape(note)}")
-    print(sheet_path)
+    def draw(self) -> None:
+        from ..analysis.figures import record
+        from ..images import save_png
+
+        planned = self.planned
+        picture, results = planned.paint(self._paint, self.request.height)
+        for path, result in zip(self.each, results, strict=False):
+            save_png(result.image, path)
+        save_png(picture, self.path)
+        with atomic(self.record) as part:
+            made = {"title": planned.title, "notes": planned.notes, "pictures": record(planned, results)}
+            part.write_text(json.dumps(made, indent=1) + "\n")
+        for text in [] if self.request.quiet else planned.notes:
+            note(text)
+        print(self.path)
+
+    def _paint(self, index: int, panel: Panel) -> Result:
+        from ..pipeline import stylize
+
+        quiet = self.request.quiet
+        if not quiet:
+            say((panel.caption, "bold"), f" ({index + 1} of {len(self.planned.runs)})")
+        with progress(quiet) as bar:
+            return stylize(panel.job, self.backbone, panel.method, panel.settings, bar)

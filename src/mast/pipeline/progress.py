@@ -33,16 +33,22 @@ def bars(console: Console | None = None) -> Iterator[OnStep]:
             return Text(f"{1 / task.speed:.2f} s/step" if task.speed else "", style="dim")
 
     label = TextColumn("{task.description:>14}")
-    with Bars(label, BarColumn(), MofNCompleteColumn(), SecondsPerStep(), TimeLeft(), console=console) as bar:
-        tasks: dict[str, Any] = {}
+    bar = Bars(label, BarColumn(), MofNCompleteColumn(), SecondsPerStep(), TimeLeft(), console=console)
+    tasks: dict[str, Any] = {}
 
-        def on_step(step: Progress) -> None:
-            name = stage_name(step)
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=step.total)
-            bar.update(tasks[name], completed=step.done, total=step.total)
+    def on_step(step: Progress) -> None:
+        if not tasks:
+            bar.start()  # a run that is refused, or has nothing to do, shows no bar and leaves no empty line
+        name = stage_name(step)
+        if name not in tasks:
+            tasks[name] = bar.add_task(name, total=step.total)
+        bar.update(tasks[name], completed=step.done, total=step.total)
 
+    try:
         yield on_step
+    finally:
+        if tasks:
+            bar.stop()
 
 
 def both(first: OnStep, second: OnStep) -> OnStep:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -36,10 +35,10 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 
 
 def mast_version() -> str:
-    try:
-        return version("mast")
-    except PackageNotFoundError:
-        return "0"
+    """As a record keeps it."""
+    import mast
+
+    return str(mast.__version__)
 
 
 def provenance(
