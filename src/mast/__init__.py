@@ -66,12 +66,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+        from .job import mast_version
 
-        try:
-            return version("mast")
-        except PackageNotFoundError:
-            return "0"
+        return mast_version()
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f".{_PLACES[name]}", __name__), name)

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -192,3 +193,11 @@ class Result:
         from .images import save_result
 
         save_result(self, path, overwrite, metadata, home)
+
+
+def mast_version() -> str:
+    """As records keep it; "0" where mast is not installed."""
+    try:
+        return version("mast")
+    except PackageNotFoundError:
+        return "0"

@@ -16,7 +16,7 @@ from PIL import Image
 
 from ..files import sha256
 from ..images import file_bytes, read_provenance, split_colour
-from ..job import ImageLike, InputError, Job, Region, Settings
+from ..job import ImageLike, InputError, Job, Region, Settings, mast_version
 from ..methods import Method, make, paints_one_style
 from .inputs import JobInputs
 
@@ -32,13 +32,6 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "content": dict,
     "regions": list,
 }
-
-
-def mast_version() -> str:
-    """As a record keeps it."""
-    import mast
-
-    return str(mast.__version__)
 
 
 def provenance(

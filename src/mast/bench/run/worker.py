@@ -20,10 +20,10 @@ import torch
 from ...backbone.device import resolve_device
 from ...backbone.load import load
 from ...images import portable
-from ...job import Cancelled, InputError, OnStep, Result, Settings
+from ...job import Cancelled, InputError, OnStep, Result, Settings, mast_version
 from ...methods import METHODS
 from ...pipeline import default_method, default_settings, engine_of, recomposite, stylize
-from ...pipeline.provenance import effective, mast_version
+from ...pipeline.provenance import effective
 from ..data.manifest import BenchSample, Manifest, read
 from ..variants import Variant, groups
 from . import records
