@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from mast.job import InputError, Region
-from mast.regions.colours import colour_shares
+from mast.regions.labels import colour_shares
 from mast.regions.specs import parse_map, parse_region, with_style_masks
 
 
@@ -44,7 +48,58 @@ def test_an_at_sign_in_a_file_that_exists_is_part_of_its_name():
     assert parse_region("=waves@0.5") == Region("waves@0.5")
 
 
-@pytest.mark.parametrize("text", ["sky.png", "sky.png=", "=", ""])
+@pytest.mark.parametrize(
+    ("text", "region"),
+    [
+        ("rest=waves.png", Region("waves.png")),
+        ("rest=waves.png@0.4", Region("waves.png", None, 0.4)),
+        ("waves.png", Region("waves.png")),
+        ("waves.png@0.4", Region("waves.png", None, 0.4)),
+        ("./rest=waves.png", Region("waves.png", "./rest")),
+    ],
+)
+def test_what_is_left_over_needs_no_empty_name(text: str, region: Region):
+    assert parse_region(text) == region
+
+
+def test_of_several_readings_the_one_whose_files_exist_is_meant():
+    for name in ("a=b.png", "s=t.png", "s.png", "waves@2x.png"):
+        Path(name).write_bytes(b"")
+    assert parse_region("a=b.png=s.png") == Region("s.png", "a=b.png")
+    assert parse_region("a=b.png=s.png@0.5") == Region("s.png", "a=b.png", 0.5)
+    assert parse_region("a=b.png=s=t.png") == Region("s=t.png", "a=b.png")
+    assert parse_region("rest=s=t.png") == parse_region("=s=t.png") == Region("s=t.png")
+    assert parse_region("s=t.png") == Region("s=t.png"), "a style alone"
+    assert parse_region("s=t.png@0.3") == Region("s=t.png", None, 0.3)
+    assert parse_region("a=b.png=waves@2x.png") == Region("waves@2x.png", "a=b.png")
+    Path("s").write_bytes(b"")
+    Path("t.png").write_bytes(b"")
+    assert parse_region("s=t.png") == Region("t.png", "s"), "mask and style, where both readings exist"
+
+
+@pytest.mark.parametrize(
+    ("text", "region"),
+    [
+        (r"a\=b.png=s.png", Region("s.png", "a=b.png")),
+        (r"a\=b\=c.png=s\=t.png@.5", Region("s=t.png", "a=b=c.png", 0.5)),
+        (r"m.png=s\@0.5", Region("s@0.5", "m.png")),
+        (r"m.png=s\@0.5@0.25", Region("s@0.5", "m.png", 0.25)),
+        (r"s\=t.png", Region("s=t.png")),
+        (r"C:\masks\sky.png=C:\art\waves.png", Region(r"C:\art\waves.png", r"C:\masks\sky.png")),
+    ],
+)
+def test_a_backslash_makes_a_sign_part_of_a_name(text: str, region: Region):
+    assert parse_region(text) == region
+
+
+@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
+def test_any_two_names_can_be_given(mask: str, style: str):
+    hypothesis.assume("\0" not in mask + style and mask != "rest" and not (mask + style).count("\\"))
+    escaped = [re.sub("([=@])", r"\\\1", name) for name in (mask, style)]
+    assert parse_region("=".join(escaped)) == Region(style, mask)
+
+
+@pytest.mark.parametrize("text", ["sky.png=", "rest=", "=", ""])
 def test_what_is_not_a_region_is_refused_with_an_example(text: str):
     with pytest.raises(InputError, match=r"this is not a region; write MASK=STYLE"):
         parse_region(text)

@@ -164,6 +164,7 @@ class RunOptions:
             "WHAT",
             "Outside all regions: exact (the photo's own pixels) or reconstruct.",
             "exact; paper: reconstruct",
+            ("--keep", "--keep-unassigned"),
         ),
     ] = None
     prediction_type: Annotated[

@@ -1,1 +1,1 @@
-"""Regions from what people have: `MASK=STYLE@0.7` on a command line, or a colour-coded map."""
+"""Regions of a photo: found by segmenters, clicked, read from whatever people have, edited, shown."""

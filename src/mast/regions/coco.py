@@ -6,23 +6,28 @@ or run lengths as COCO's compressed string. Run lengths go down the columns and 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..files import read_json
+from ..images import LARGEST
 from ..job import InputError
+
+Id: TypeAlias = "int | str"
+LARGEST_FILE = 1 << 30  # bytes; that of COCO's largest year is half of it
+DIGITS = 12  # characters of one compressed run length, at the most: more than any picture has pixels
 
 
 @dataclass(frozen=True)
 class Annotation:
     """One annotated object, still encoded. A crowd is a group that nobody took apart."""
 
-    id: int
+    id: Id
     name: str
     crowd: bool
     segmentation: Any
@@ -31,10 +36,10 @@ class Annotation:
         """bool (h, w) for (w, h) of the photo."""
         try:
             return decode(self.segmentation, size)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             raise InputError(
                 f"annotation {self.id} ({self.name}): its segmentation is damaged ({error})"
-            ) from (error)
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -48,16 +53,9 @@ class Photo:
 
 def read_coco(path: Path) -> dict[str, list[Photo]]:
     """The file's photos by the last part of their file name; more than one photo may share a name."""
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{path}: no such annotation file; give COCO's instances_*.json")
-    try:
-        data = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not JSON, or cut short ({error}); copy the annotation file again"
-        ) from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    data = read_json(path, "annotation file", LARGEST_FILE)
     if not isinstance(data, dict) or not isinstance(data.get("images"), list):
         raise InputError(f"{path}: not COCO annotations ('images' is missing); give COCO's instances_*.json")
     if not isinstance(data.get("annotations"), list):
@@ -65,25 +63,65 @@ def read_coco(path: Path) -> dict[str, list[Photo]]:
             f"{path}: not COCO annotations ('annotations' is missing); give COCO's instances_*.json"
         )
     try:
-        names = {entry["id"]: str(entry["name"]) for entry in data.get("categories", [])}
-        of_photo: dict[Any, list[Annotation]] = defaultdict(list)
-        for entry in data["annotations"]:
-            name = names.get(entry.get("category_id"), "object")
-            of_photo[entry["image_id"]].append(
-                Annotation(entry["id"], name, bool(entry.get("iscrowd", 0)), entry.get("segmentation"))
-            )
-        photos: dict[str, list[Photo]] = defaultdict(list)
-        for entry in data["images"]:
-            size = (int(entry["width"]), int(entry["height"]))
-            found = Photo(str(entry["file_name"]), size, tuple(of_photo[entry["id"]]))
-            photos[Path(found.file_name).name].append(found)
+        return _photos(data)
     except KeyError as error:
         raise InputError(
             f"{path}: an entry has no {error.args[0]!r}; copy the annotation file again"
         ) from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{path}: an entry is damaged ({error}); copy the annotation file again") from error
+
+
+def _photos(data: dict[str, Any]) -> dict[str, list[Photo]]:
+    names = {_id(entry["id"]): _text(entry["name"]) for entry in data.get("categories", [])}
+    of_photo: dict[Id, list[Annotation]] = defaultdict(list)
+    for entry in data["annotations"]:
+        name = names.get(entry.get("category_id"), "object")
+        of_photo[_id(entry["image_id"])].append(
+            Annotation(_id(entry["id"]), name, bool(entry.get("iscrowd", 0)), entry.get("segmentation"))
+        )
+    _of_one_kind([a.id for annotations in of_photo.values() for a in annotations], "annotations")
+    _of_one_kind([*of_photo, *(entry["id"] for entry in data["images"])], "photos")
+    photos: dict[str, list[Photo]] = defaultdict(list)
+    for entry in data["images"]:
+        size = (_side(entry["width"]), _side(entry["height"]))
+        if size[0] * size[1] > LARGEST:
+            raise ValueError(f"a photo of {size[0]}x{size[1]} pixels")
+        found = Photo(_text(entry["file_name"]), size, tuple(of_photo.get(_id(entry["id"]), ())))
+        photos[Path(found.file_name).name].append(found)
     return dict(photos)
+
+
+def _id(value: Any) -> Id:
+    if not isinstance(value, (int, str)) or isinstance(value, bool):
+        raise ValueError(f"an id is {_brief(value)}; ids are whole numbers")
+    return value
+
+
+def _of_one_kind(ids: Sequence[Id], what: str) -> None:
+    if len({type(one) for one in ids}) > 1:
+        raise ValueError(f"the ids of {what} are numbers and text mixed, so they have no order")
+
+
+def _side(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= LARGEST:
+        raise ValueError(f"a side of {_brief(value)} pixels")
+    if value != int(value):
+        raise ValueError(f"a side of {_brief(value)} pixels")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a name is {_brief(value)}")
+    value.encode()  # half a character, which JSON can hold, is a ValueError here
+    return value
+
+
+def _brief(value: Any) -> str:
+    """A value for a message, which a number of a thousand digits would fill."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:36]}..."
 
 
 # ------------------------------------------------------------------------------------------------ masks
@@ -102,7 +140,7 @@ def decode(segmentation: Any, size: tuple[int, int]) -> np.ndarray:
         raise ValueError("neither polygons nor run lengths")
     height, width = segmentation["size"]
     if (width, height) != tuple(size):
-        raise ValueError(f"it is {width}x{height}, the photo {size[0]}x{size[1]}")
+        raise ValueError(f"it is {_brief(width)}x{_brief(height)}, the photo {size[0]}x{size[1]}")
     counts = segmentation["counts"]
     return from_counts(decode_counts(counts) if isinstance(counts, (str, bytes)) else counts, size)
 
@@ -113,13 +151,16 @@ def fill_polygon(points: Sequence[float], size: tuple[int, int]) -> np.ndarray:
     Every edge toggles, in each row whose centre line it crosses, all pixels to its right; what was toggled an
     odd number of times is inside.
     """
-    flat = np.asarray(points, float)
-    if flat.ndim != 1 or len(flat) % 2 or len(flat) < 6:
-        raise ValueError(f"a polygon of {flat.size} numbers; it needs three points or more, as x, y pairs")
-    if not np.isfinite(flat).all():
-        raise ValueError("a polygon with numbers that are not finite")
+    if not isinstance(points, (list, tuple)) or len(points) % 2 or len(points) < 6:
+        count = f"{len(points)} numbers" if isinstance(points, (list, tuple)) else _brief(points)
+        raise ValueError(f"a polygon of {count}; it needs three points or more, as x, y pairs")
+    for value in points:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"a polygon with {_brief(value)} in it, which is no number")
+        if not -LARGEST <= value <= LARGEST:
+            raise ValueError(f"a polygon with {_brief(value)} in it: not finite, or far outside the photo")
     width, height = size
-    corners = flat.reshape(-1, 2)
+    corners = np.array(points, float).reshape(-1, 2)
     toggles = np.zeros((height, width + 1), np.int32)
     for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, 0), strict=True):
         low, high = min(y0, y1), max(y0, y1)
@@ -134,15 +175,18 @@ def fill_polygon(points: Sequence[float], size: tuple[int, int]) -> np.ndarray:
 
 def from_counts(counts: Sequence[int], size: tuple[int, int]) -> np.ndarray:
     """bool (h, w) of run lengths: zeros first, then ones, and so on, down the columns."""
-    runs = np.asarray(counts)
-    if runs.ndim != 1 or runs.size == 0 or runs.dtype.kind not in "iu":
+    pixels = size[0] * size[1]
+    if not isinstance(counts, (list, tuple)) or not counts:
         raise ValueError("its counts are not whole numbers")
-    if (runs < 0).any() or int(runs.sum()) != size[0] * size[1]:
-        raise ValueError(
-            f"its run lengths sum to {int(runs.sum())}, the photo has {size[0] * size[1]} pixels"
-        )
-    values = np.arange(len(runs)) % 2 == 1
-    return np.repeat(values, runs).reshape(size[0], size[1]).T
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise ValueError("its counts are not whole numbers")
+        if not 0 <= count <= pixels:
+            raise ValueError(f"it has a run of {_brief(count)} pixels, the photo has {pixels}")
+    if sum(counts) != pixels:  # of Python's integers, which do not wrap
+        raise ValueError(f"its run lengths sum to {sum(counts)}, the photo has {pixels} pixels")
+    values = np.arange(len(counts)) % 2 == 1
+    return np.repeat(values, counts).reshape(size[0], size[1]).T
 
 
 def decode_counts(text: str | bytes) -> list[int]:
@@ -161,6 +205,8 @@ def decode_counts(text: str | bytes) -> list[int]:
             raise ValueError(f"{chr(code)!r} cannot be in a compressed run length")
         value |= (bits & 31) << shift
         shift += 5
+        if shift > 5 * DIGITS:
+            raise ValueError("it has a run length without an end")
         if bits & 32:
             continue
         if bits & 16:

@@ -14,6 +14,7 @@ import numpy as np
 
 SMALLEST_SHARE = 1 / 1024  # of the photo: one cell of the 32x32 grid, the coarsest a style is applied on
 OVERLAP = 0.1  # of the smaller mask, that two masks of one photo may share and still be taken together
+BACKGROUND = "background"  # the name of what is behind all objects
 CONSIDERED = 24  # masks of one photo among which the best set is searched
 
 
@@ -27,6 +28,19 @@ class Found:
     @property
     def area(self) -> int:
         return int(self.mask.sum())
+
+
+@dataclass(frozen=True)
+class NamedMasks:
+    """Regions as masks, float32 (n, h, w) from 0 to 1, and their names."""
+
+    names: tuple[str, ...]
+    masks: np.ndarray
+
+    @property
+    def shares(self) -> list[float]:
+        """How much of the photo each covers, from 0 to 1."""
+        return [float(mask.mean()) for mask in self.masks]
 
 
 @dataclass(frozen=True)
@@ -117,13 +131,18 @@ def filled(partition: Tiling, free: np.ndarray, segments: np.ndarray) -> Tiling:
 
 def named(objects: Sequence[Found]) -> tuple[str, ...]:
     """The objects' names, each once: person, person-2; the background last."""
-    names: list[str] = []
-    for found in objects:
-        name, count = found.name, 2
-        while name in (*names, "background"):
-            name, count = f"{found.name}-{count}", count + 1
-        names.append(name)
-    return (*names, "background")
+    return (*distinct_names([found.name for found in objects], (BACKGROUND,)), BACKGROUND)
+
+
+def distinct_names(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """The same names with a number behind those that were there before."""
+    made: list[str] = []
+    for wanted in names:
+        name, count = wanted, 2
+        while name in made or name in taken:
+            name, count = f"{wanted}-{count}", count + 1
+        made.append(name)
+    return made
 
 
 def _paint(objects: Sequence[Found]) -> np.ndarray:
@@ -132,3 +151,54 @@ def _paint(objects: Sequence[Found]) -> np.ndarray:
     for i, found in enumerate(objects):
         regions[found.mask] = i
     return regions
+
+
+# ------------------------------------------------------------ agreement
+
+
+def covering(found: np.ndarray, truth: np.ndarray) -> float:
+    """How well the regions of one map of numbers (h, w) cover those of another, from 0 to 1 (Arbelaez et al.
+    2011): of every true region the overlap (intersection over union) with the found one that fits it best,
+    weighted by its size.
+    """
+    _, found = np.unique(found, return_inverse=True)
+    _, truth = np.unique(truth, return_inverse=True)
+    shared = np.zeros((truth.max() + 1, found.max() + 1))
+    np.add.at(shared, (truth.ravel(), found.ravel()), 1)
+    sizes, others = shared.sum(1), shared.sum(0)
+    overlap = shared / (sizes[:, None] + others[None] - shared)
+    return float((sizes * overlap.max(1)).sum() / sizes.sum())
+
+
+def boundary_recall(found: np.ndarray, truth: np.ndarray, tolerance: int) -> float:
+    """The share of the true borders, in maps of numbers (h, w), that a found one is near to: within so many
+    pixels along rows and columns.
+    """
+    drawn, near = borders(truth), borders(found)
+    for _ in range(tolerance):
+        wider = near.copy()
+        wider[1:] |= near[:-1]
+        wider[:-1] |= near[1:]
+        near = wider.copy()
+        near[:, 1:] |= wider[:, :-1]
+        near[:, :-1] |= wider[:, 1:]
+    return float((drawn & near).sum() / max(1, drawn.sum()))
+
+
+def borders(labels: np.ndarray) -> np.ndarray:
+    """bool (h, w): the pixels whose upper or left neighbour has another number."""
+    found = np.zeros(labels.shape, bool)
+    found[1:] |= labels[1:] != labels[:-1]
+    found[:, 1:] |= labels[:, 1:] != labels[:, :-1]
+    return found
+
+
+def interior(labels: np.ndarray) -> np.ndarray:
+    """bool (h, w): the pixels whose four neighbours have their own number; thin strips have none."""
+    found = np.ones(labels.shape, bool)
+    down, right = labels[1:] == labels[:-1], labels[:, 1:] == labels[:, :-1]
+    found[1:] &= down
+    found[:-1] &= down
+    found[:, 1:] &= right
+    found[:, :-1] &= right
+    return found

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PIL import Image
 
-from ..images import read_mask, read_rgb
+from ..images import PICTURES, read_mask
 from ..job import InputError
-from .coco import read_coco
-from .masks import ASPECT_TOLERANCE, match_size
-from .partition import SMALLEST_SHARE, Found, Tiling, apart, filled, layered, ranked
+from .coco import Annotation, Photo, read_coco
+from .labels import SUFFIXES, at_size, read_labels
+from .masks import match_size
+from .partition import BACKGROUND, SMALLEST_SHARE, Found, Tiling, apart, filled, layered, ranked
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
 WHOLE = 0.95  # a mask that covers this share of its photo is the photo's background
 
 
@@ -82,29 +81,35 @@ class CocoSource:
         return (self.annotations, *([self.segments] if self.segments is not None else []))
 
     def objects(self, content: Path, size: tuple[int, int]) -> Objects:
-        photos = self._photos.get(content.name, [])
-        if len(photos) != 1:
-            raise InputError(
-                f"{content}: {self.annotations} "
-                + ("has no photo of this name" if not photos else f"has {len(photos)} photos of this name")
-            )
-        photo = photos[0]
-        if photo.size != size:
-            raise InputError(
-                f"{content}: {size[0]}x{size[1]}, but annotated at {photo.size[0]}x{photo.size[1]}; use the "
-                "photo as COCO publishes it"
-            )
         found, annotated = [], np.zeros((size[1], size[0]), bool)
-        for annotation in sorted(photo.annotations, key=lambda a: a.id):
-            try:
-                mask = annotation.mask(size)
-            except InputError as error:
-                raise InputError(f"{content}: {error}") from error
+        for annotation, mask in annotated_objects(self._photos, self.annotations, content, size):
             annotated |= mask
             if not annotation.crowd:
                 found.append(Found(annotation.name, mask))
-        segments = None if self.segments is None else read_labels(self.segments, content, size)
+        segments = None if self.segments is None else labels_of(self.segments, content, size)
         return Objects(found, layered, ~annotated, segments)
+
+
+def annotated_objects(
+    photos: dict[str, list[Photo]], annotations: Path, content: Path, size: tuple[int, int]
+) -> list[tuple[Annotation, np.ndarray]]:
+    """A photo's annotations and their masks, bool (h, w), in the order of their ids."""
+    of_name = photos.get(content.name, [])
+    if len(of_name) != 1:
+        raise InputError(
+            f"{content}: {annotations} "
+            + ("has no photo of this name" if not of_name else f"has {len(of_name)} photos of this name")
+        )
+    photo = of_name[0]
+    if photo.size != size:
+        raise InputError(
+            f"{content}: {size[0]}x{size[1]}, but annotated at {photo.size[0]}x{photo.size[1]}; use the "
+            "photo as COCO publishes it"
+        )
+    try:
+        return [(one, one.mask(size)) for one in sorted(photo.annotations, key=lambda a: a.id)]
+    except InputError as error:
+        raise InputError(f"{content}: {error}") from error
 
 
 @dataclass
@@ -143,15 +148,15 @@ class MaskSource:
         found = []
         for name, path in masks:
             mask = match_size(read_mask(path), size, str(path), "the photo") >= 0.5
-            if name.lower() != "background" and mask.mean() < WHOLE:
+            if name.lower() != BACKGROUND and mask.mean() < WHOLE:
                 found.append(Found(name, mask))
         return Objects(found, apart)
 
 
 @dataclass
 class LabelSource:
-    """Label maps NAME.png, a number or a colour for each region (as BSDS has them); 0 and black are no
-    object.
+    """Label maps NAME.png, .npy or .mat (as BSDS has them), a number or a colour for each region; 0 and black
+    are no object.
     """
 
     folder: Path
@@ -167,7 +172,7 @@ class LabelSource:
         return (self.folder,)
 
     def objects(self, content: Path, size: tuple[int, int]) -> Objects:
-        labels = read_labels(self.folder, content, size)
+        labels = labels_of(self.folder, content, size)
         values, counts = np.unique(labels, return_counts=True)
         least = SMALLEST_SHARE * labels.size  # a map with soft edges has thousands of tiny labels
         found = [
@@ -178,33 +183,13 @@ class LabelSource:
         return Objects(found, layered)
 
 
-def read_labels(folder: Path, content: Path, size: tuple[int, int]) -> np.ndarray:
-    """int (h, w) at (w, h) of the photo: the numbers of a grey or palette map; colours are counted from 1 in
-    the order of their values, black being 0.
-    """
-    path = folder / f"{content.stem}.png"
-    if not path.is_file():
-        raise InputError(f"{content}: no label map {path.name} in {folder}")
-    read_rgb(path, "label map")  # refuses whatever cannot be read, in words
-    with Image.open(path) as opened:
-        raw = np.asarray(opened.convert("RGB") if opened.mode in ("RGB", "RGBA") else opened)
-    if raw.ndim == 3 and raw.shape[2] == 3:
-        wide = raw.astype(np.int64)
-        code = wide[..., 0] << 16 | wide[..., 1] << 8 | wide[..., 2]
-        values, inverse = np.unique(code, return_inverse=True)
-        labels = inverse.reshape(code.shape) + (values[0] != 0)
-    elif raw.ndim == 2 and raw.dtype.kind in "uib":
-        labels = raw.astype(np.int64)
-    else:
-        raise InputError(f"{path}: not a label map; save it as a grey, palette or RGB PNG")
-    height, width = labels.shape
-    if (width, height) == size:
-        return labels
-    if abs((width / height) / (size[0] / size[1]) - 1) > ASPECT_TOLERANCE:
-        raise InputError(f"{path}: {width}x{height} has another shape than {content} ({size[0]}x{size[1]})")
-    rows = ((np.arange(size[1]) + 0.5) * height / size[1]).astype(int)
-    columns = ((np.arange(size[0]) + 0.5) * width / size[0]).astype(int)
-    return labels[rows][:, columns]
+def labels_of(folder: Path, content: Path, size: tuple[int, int]) -> np.ndarray:
+    """int (h, w) at (w, h) of the photo: the label map of its name."""
+    candidates = [folder / f"{content.stem}{suffix}" for suffix in SUFFIXES]
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        raise InputError(f"{content}: no label map {content.stem}.png in {folder} (nor .npy, .mat, .tif)")
+    return at_size(read_labels(path), size, str(path))
 
 
 def need_folder(folder: Path, what: str) -> Path:

@@ -1,25 +1,56 @@
-"""Regions written as text: MASK=STYLE, with an optional @STRENGTH; an empty MASK takes what is left over."""
+"""Regions written as text: MASK=STYLE, with an optional @STRENGTH; rest=STYLE takes what is left over."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
-from ..images import colour_of
+from ..images import colour_of, split_colour
 from ..job import InputError, Region
-from .colours import colour_shares
+from .labels import colour_shares
 
-EXAMPLE = "write MASK=STYLE, MASK=STYLE@0.7, or =STYLE for what is left over"
+EXAMPLE = "write MASK=STYLE, MASK=STYLE@0.7, or rest=STYLE for what is left over"
+REST = "rest"  # the mask that is whatever the others leave over; a file of this name is ./rest
 LISTED = 8  # colours of a map that are named one by one
+ESCAPED = re.compile(r"\\([=@])")
+HIDDEN = {"=": "\0e", "@": "\0a"}  # while a text is taken apart; no file name holds a NUL
 
 
 def parse_region(text: str) -> Region:
-    """MASK=STYLE[@STRENGTH]."""
-    mask, equals, style = text.partition("=")
-    if not equals or not style:
+    """MASK=STYLE[@STRENGTH]; rest=STYLE, =STYLE or STYLE alone for what is left over.
+
+    A name may hold = and @ itself: of several ways to read a text, one whose files exist is meant, and
+    \\= and \\@ are always part of a name.
+    """
+    hidden = _hide(text)
+    pieces = hidden.split("=")
+    splits = [("=".join(pieces[:i]), "=".join(pieces[i:])) for i in range(1, len(pieces))]
+    readings = [*splits, ("", hidden)]
+    mask, style = next((one for one in readings if _there(*one)), readings[0])
+    if not style:
         raise InputError(f"-r {text}: this is not a region; {EXAMPLE}")
-    style, strength = _strength(style, f"-r {text}")
-    return Region(style=style, mask=mask or None, strength=strength)
+    painting, strength = _strength(style, f"-r {text}")
+    return Region(painting, None if mask in ("", REST) else _name(mask), strength)
+
+
+def _there(mask: str, style: str) -> bool:
+    """Whether the files of a reading exist."""
+    at = style.rpartition("@")[0]
+    painting = any(name and Path(_name(name)).is_file() for name in (style, at))
+    return painting and (mask in ("", REST) or split_colour(_name(mask))[0].is_file())
+
+
+def _hide(text: str) -> str:
+    """A text whose escaped letters are no longer in the way."""
+    return ESCAPED.sub(lambda match: HIDDEN[match[1]], text)
+
+
+def _name(text: str) -> str:
+    """The name that stands in such a text."""
+    for letter, code in HIDDEN.items():
+        text = text.replace(code, letter)
+    return text
 
 
 def parse_map(path: Path, texts: list[str], rest: bool = False) -> tuple[list[Region], list[str]]:
@@ -28,7 +59,7 @@ def parse_map(path: Path, texts: list[str], rest: bool = False) -> tuple[list[Re
     """
     regions, wanted = [], []
     for text in texts:
-        colour, equals, style = text.partition("=")
+        colour, equals, style = _hide(text).partition("=")
         if not equals or not style:
             raise InputError(f"-s {text}: write '#RRGGBB=STYLE', for example '#ff0000=waves.png'")
         style, strength = _strength(style, f"-s {text}")
@@ -71,15 +102,15 @@ def with_style_masks(regions: list[Region], texts: list[str]) -> list[Region]:
 
 def _strength(style: str, text: str) -> tuple[str, float]:
     path, at, number = style.rpartition("@")
-    if not at or Path(style).exists():
-        return style, 1.0
+    if not at or Path(_name(style)).exists():
+        return _name(style), 1.0
     try:
         strength = float(number)
     except ValueError as error:
         raise InputError(
-            f"{text}: there is no file {style}, and {number!r} after @ is not a number; "
+            f"{text}: there is no file {_name(style)}, and {_name(number)!r} after @ is not a number; "
             "write the strength as in STYLE@0.7"
         ) from error
     if not 0 < strength <= 1:
         raise InputError(f"{text}: the strength is {number}; it must be above 0 and at most 1")
-    return path, strength
+    return _name(path), strength

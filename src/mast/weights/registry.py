@@ -159,7 +159,7 @@ KNOWN: tuple[Weight, ...] = (
     ),
     Weight(
         "u2netp",
-        "U2-Net-p: the salient object of a photo, as a mask",
+        "U2-Net-p: what of a photo catches the eye, for `mast regions auto`",
         "Apache-2.0",
         (
             WeightSource(
@@ -175,7 +175,7 @@ KNOWN: tuple[Weight, ...] = (
     ),
     Weight(
         "mobile-sam",
-        "MobileSAM: masks from clicks",
+        "MobileSAM: objects from clicks and boxes, and all of a photo, for `mast regions`",
         "Apache-2.0",
         (
             WeightSource(
