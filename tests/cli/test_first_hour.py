@@ -82,7 +82,8 @@ def test_what_no_region_covers_stays_as_it_is_to_the_bit(stylize, folder):
     outside = np.asarray(Image.open("left.png")) == 0
     photo, out = (np.asarray(Image.open(name).convert("RGB")) for name in ("photo.png", "out.png"))
     assert np.array_equal(photo[outside], out[outside]) and not np.array_equal(photo, out)
-    paper = stylize("photo.png", "-r", "left.png=a.png", "-o", "paper.png", "--keep-unassigned", "reconstruct")
+    kept = ("--keep-unassigned", "reconstruct")
+    paper = stylize("photo.png", "-r", "left.png=a.png", "-o", "paper.png", *kept)
     assert paper.code == 0, paper.err
     assert not np.array_equal(photo[outside], np.asarray(Image.open("paper.png").convert("RGB"))[outside])
 

@@ -87,7 +87,7 @@ def _folder(folder: Path, photo: Path, notes: list[str]) -> list[Part]:
     files = pictures(folder)
     own = [path for path in files if path.stem.startswith(f"{photo.stem}-")]
     parts = []
-    for path in sorted(own or files, key=lambda path: own_name(path, photo) == BACKGROUND):
+    for path in sorted(own or files, key=lambda path: (own_name(path, photo) == BACKGROUND, path.stem)):
         if _colourful(open_picture(path, "mask")):
             if path.name not in (MAP, OVERLAY):
                 notes.append(f"{path}: a picture in colours, not a mask; left out")
