@@ -111,3 +111,13 @@ def test_the_floor_of_the_papers_code_can_be_had():
     masks = torch.tensor([[0.0, 1.0]])
     assert lama.target_masses(masks)[0, 0] == 0
     assert lama.target_masses(masks, 0.9, 1e-6)[0].tolist() == pytest.approx([1e-6, 0.9])
+
+
+@given(st.integers(1, 4), st.sampled_from([0.0, 1e-6, 1e-3, 0.05]), st.integers(0, 100))
+def test_masses_sum_to_one_whatever_the_floor(styles, floor, seed):
+    masks = torch.rand(styles, 9, generator=torch.Generator().manual_seed(seed))
+    masks = masks / masks.sum(0).clamp_min(1)
+    masks[:, 0] = 0
+    targets = lama.target_masses(masks, 0.9, floor)
+    torch.testing.assert_close(targets.sum(0), torch.ones(9), atol=1e-6, rtol=0)
+    assert float(targets.min()) >= floor / (1 + styles * floor) - 1e-9

@@ -108,3 +108,12 @@ def test_a_region_that_vanishes_is_named_with_its_size_and_the_grid():
     with pytest.raises(InputError, match=r"region 2 \(dot\.png\).* 4 p.*8x8"):
         check_survival(area_resample(full, (8, 8)), (8, 8), names, areas)
     check_survival(area_resample(full, (32, 32)), (32, 32), names, areas)
+
+
+def test_a_faint_mask_over_everything_has_not_vanished():
+    faint = torch.full((1, 8, 8), 0.08)
+    check_survival(faint, (8, 8), ["haze"], [0.08 * 512 * 512])
+    dot = torch.zeros(1, 8, 8)
+    dot[0, 0, 0] = 0.08
+    with pytest.raises(InputError, match="haze"):
+        check_survival(dot, (8, 8), ["haze"], [20])

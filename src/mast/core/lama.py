@@ -13,11 +13,16 @@ from torch import Tensor
 def target_masses(masks: Tensor, pi: float = 0.9, floor: float = 0.0) -> Tensor:
     """Eq. 4: pi_i = pi* M_i for every style, and the content's 1 - sum_i pi_i as the last row.
 
-    masks: (N, q) -> (N + 1, q), summing to 1 over the rows. floor: clamps them from below, 1e-6 in the
-    paper's code; 0 is the exact limit.
+    masks: (N, q) -> (N + 1, q), summing to 1 over the rows. floor: clamps them from below, after which they
+    are made to sum to 1 again; 0 is the exact limit. (The paper reports a leakage of 1.0e-6 where the exact
+    value is 0, from which a clamp at 1e-6 can be inferred.)
     """
     styles = pi * masks
-    return torch.cat([styles, 1 - styles.sum(0, keepdim=True)]).clamp_min(floor)
+    targets = torch.cat([styles, 1 - styles.sum(0, keepdim=True)])
+    if floor == 0:
+        return targets.clamp_min(0)
+    floored = targets.clamp_min(floor)
+    return floored / floored.sum(0, keepdim=True)
 
 
 def bias(log_targets: Tensor, log_z: Tensor) -> Tensor:

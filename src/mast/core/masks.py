@@ -58,10 +58,10 @@ def check_survival(
     masks: Tensor, grid: tuple[int, int], names: Sequence[str], pixels: Sequence[float]
 ) -> None:
     """Refuses a region that vanishes on the coarsest controlled grid; masks: (n, *grid), pixels: its area
-    in the photo.
+    in the photo. A faint mask that covers whole cells has not vanished.
     """
     for mask, name, area in zip(masks, names, pixels, strict=True):
-        if float(mask.max()) < VANISHED:
+        if float(mask.max()) < VANISHED and float(mask.sum()) < 1:
             raise InputError(
                 f"{name}: the region covers {area:.0f} px of the photo and vanishes on the "
                 f"{grid[0]}x{grid[1]} grid "

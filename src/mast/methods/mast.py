@@ -30,7 +30,8 @@ class Mast(DiffusionMethod):
 
     r: frequency scale of the detail filter (Eq. 43). tau: None for the coefficients fitted on the model (on
     SD 1.4 where it has none), three numbers (a, b, c) for others (Eq. 36), or one number for a fixed factor.
-    mass_floor: clamps target masses from below, 1e-6 in the paper's code; 0 is the exact limit.
+    mass_floor: clamps target masses from below; 0 is the exact limit, and 1e-6 what the paper's leakage of
+    1.0e-6 lets one infer.
     """
 
     lam: float = 0.2
@@ -54,9 +55,7 @@ class Mast(DiffusionMethod):
         if not (math.isfinite(self.r) and self.r > 0):
             raise InputError(f"r is {self.r}; it must be above 0 (the paper uses 0.3)")
         if not 0 <= self.mass_floor < 0.1:
-            raise InputError(
-                f"mass_floor is {self.mass_floor}; it must be from 0 to 0.1 (the paper's code uses 1e-6)"
-            )
+            raise InputError(f"mass_floor is {self.mass_floor}; it must be from 0 to 0.1 (0 is exact)")
         if isinstance(self.tau, list):
             object.__setattr__(self, "tau", tuple(self.tau))
         values = self.tau if isinstance(self.tau, tuple) else (1.0 if self.tau is None else self.tau,)
