@@ -15,8 +15,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(VENV)/installed
 	$(BIN)/mast demo --quick --overwrite --out out/demo
 
+# Two files at a time, each process with one thread: busy processes of several threads slow each other down.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 parity: $(VENV)/parity $(VENV)/installed-dev
 	PYTHONPATH=$(VENV)/parity $(BIN)/python -m pytest tests/metrics/test_parity.py tests/metrics/test_fid.py
