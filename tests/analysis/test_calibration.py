@@ -39,7 +39,7 @@ def test_the_fit_returns_the_coefficients_that_made_the_data():
     found = fit(pairs)
     assert np.allclose(found.coefficients, (0.1, 0.5, 1), atol=1e-6)
     assert found.r2[1] < found.r2[2] and found.r2[2] > 1 - 1e-9
-    assert found.option == "0.10000,0.50000,1.00000"
+    assert found.option == "0.10000/0.50000/1.00000"
     with pytest.raises(InputError, match="too few"):
         fit(pairs[:3])
 

@@ -97,7 +97,7 @@ class Calibration:
     @property
     def option(self) -> str:
         """What `--tau` takes."""
-        return ",".join(f"{value:.5f}" for value in self.coefficients)
+        return "/".join(f"{value:.5f}" for value in self.coefficients)
 
     def table(self) -> list[TextRow]:
         return [
