@@ -186,7 +186,7 @@ def _find(entry: dict[str, Any], beside: Path, what: str) -> str:
             f"the {what} was given as pixels, not as a file, so the picture cannot be made again from its "
             "record"
         )
-    path = beside / entry["path"]
+    path = Path(os.path.normpath(beside / entry["path"]))
     if not path.exists():
         path = beside / PurePath(entry["path"].replace("\\", "/")).name
     if not path.exists():
