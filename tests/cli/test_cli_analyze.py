@@ -58,8 +58,8 @@ def test_calibrate_writes_what_tau_and_a_models_defaults_take(analyze, run, mode
         found = read("calibrate")
         rows = list(csv.DictReader(Path("calibrate.csv").read_text().splitlines()))
         assert len(rows) == found["observations"] and set(found["r2"]) == {"1", "2", "3", "4"}
-        line = next(word for word in outcome.err.split() if word.count(",") == 2 and word[-1].isdigit())
-        assert [float(part) for part in line.split(",")] == found["tau"]
+        line = next(word for word in outcome.err.split() if word.count("/") == 2 and word[-1].isdigit())
+        assert [float(part) for part in line.split("/")] == found["tau"]
         assert json.loads((model / "defaults.json").read_text())["mast"]["tau"] == found["tau"]
         again = ("--model", model, "--steps", 3, "--size", 64, "-q", "-o", "painted.png")
         assert run("stylize", *JOB, f"--tau={line}", *again).code == 0
