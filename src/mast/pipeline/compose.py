@@ -69,6 +69,12 @@ def _repainted(masks: Tensor) -> Image.Image:
     return Image.fromarray(np.minimum(np.clip(2 * soft - 255, 0, 255).round().astype(np.uint8), cover))
 
 
+def finished(parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings, join: bool) -> Image.Image:
+    """The picture that a run's parts make; join: there is one part per region. What was transparent stays."""
+    image = join_parts(parts, inputs, settings) if join else keep_surroundings(parts[0], inputs, settings)
+    return image if inputs.alpha is None else with_alpha(image, inputs.alpha, inputs.photo)
+
+
 def recomposite(result: Result, strategy: str) -> Result:
     """The parts of a finished run joined another way, without another run."""
     if not result.parts:
@@ -79,7 +85,4 @@ def recomposite(result: Result, strategy: str) -> Result:
     settings, inputs = Settings(**recorded), result.inputs
     check_parts(inputs.masks, settings)
     record = {**result.provenance, "settings": recorded}
-    image = join_parts(result.parts, inputs, settings)
-    if inputs.alpha is not None:
-        image = with_alpha(image, inputs.alpha, inputs.photo)
-    return replace(result, image=image, provenance=record)
+    return replace(result, image=finished(result.parts, inputs, settings, True), provenance=record)

@@ -54,16 +54,20 @@ class DiffusionEngine:
         """Without regions there is nothing that a smaller picture could lend."""
         size = settled_size(settings, inputs, self.backbone.native_size)
         coarse = settings.coarse if inputs.job.regions else "off"
-        first, *larger = level_sizes(size, self.backbone.native_size, coarse, settings.refine)
+        first, *larger = self._levels(settings.with_(size=size, coarse=coarse))
         return settings.with_(size=size, coarse=first if larger else "off")
+
+    def _levels(self, settings: Settings) -> list[int]:
+        """The sizes to paint at, the last one being the settings'."""
+        assert isinstance(settings.size, int)
+        return level_sizes(settings.size, self.backbone.native_size, settings.coarse, settings.refine)
 
     def notes(self, ready: Prepared) -> list[str]:
         """Levels, sizes, regions too small to show their style, and what the method has to say."""
         found = size_notes(ready)
         settings, inputs = ready.settings, ready.inputs
         if settings.coarse != "off":
-            sizes = level_sizes(int(settings.size), 0, settings.coarse, settings.refine)
-            found.append(f"painted coarse to fine: {', '.join(map(str, sizes))} px")
+            found.append(f"painted coarse to fine: {', '.join(map(str, self._levels(settings)))} px")
         finest = max(site.grid(self._latent(ready)) for site in self.backbone.sites)
         for name, cells in zip(inputs.names, ready.masks_on(finest).sum((1, 2)).tolist(), strict=True):
             if 0 < cells < FEW_CELLS:
@@ -108,8 +112,7 @@ class DiffusionEngine:
         """
         backbone, settings = self.backbone, run.settings
         whole = backbone.schedule(settings.steps)
-        assert isinstance(settings.size, int)
-        sizes = level_sizes(settings.size, self.backbone.native_size, settings.coarse, settings.refine)
+        sizes = self._levels(settings)
         latents: list[Tensor] = []
         below: Prepared | None = None
         for level, size in enumerate(sizes):

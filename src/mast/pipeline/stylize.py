@@ -14,11 +14,10 @@ from ..backbone.backbone import Backbone
 from ..backbone.device import resolve_device
 from ..backbone.load import load
 from ..features.cache import Cache
-from ..images import with_alpha
 from ..job import FOR_PEOPLE, PRESETS, InputError, Job, OnStep, Result, Settings
 from ..methods import METHODS, DiffusionMethod, Mast, Method, Reconstruct, make
 from ..methods.feedforward.network import FeedForward
-from .compose import check_parts, join_parts, keep_surroundings
+from .compose import check_parts, finished
 from .diffusion import DiffusionEngine
 from .feedforward import FeedForwardEngine
 from .inputs import JobInputs, composited, read_job
@@ -117,14 +116,10 @@ def stylize(
     run.stages.done("prepare")
 
     parts = engine.paint(ready, run)
-    if composited(engine.method, inputs):
-        image = join_parts(parts, inputs, run.settings)
-    else:
-        image = keep_surroundings(parts.pop(), inputs, run.settings)
-    if inputs.alpha is not None:
-        image = with_alpha(image, inputs.alpha, inputs.photo)
+    apart = composited(engine.method, inputs)
+    image = finished(parts, inputs, run.settings, apart)
     record = provenance(inputs, engine.method, engine.record(), run.settings)
-    return Result(image, record, run.stages.seconds, run.notes, tuple(parts), inputs)
+    return Result(image, record, run.stages.seconds, run.notes, tuple(parts if apart else ()), inputs)
 
 
 def bytes_on(device: torch.device) -> int:
