@@ -56,12 +56,16 @@ def train(
     crop_sizes: Sequence[int] = SIZES,
     batch: int = 16,
     lr: float = 3e-4,
+    ema_keep: float = EMA_KEEP,
 ) -> dict[str, list[float]]:
     """Trains WORK/unet.pt on pictures (h, w, 3) and returns every logged value by name.
 
     `config` is for a U-Net that begins from nothing; one that is resumed or comes from `init` brings its own.
-    `shares` are the probabilities of the modes. `batch` is for the smallest crops.
+    `shares` are the probabilities of the modes. `batch` is for the smallest crops. `ema_keep` is what the
+    moving average, which is what is exported, keeps at each step: .9995 remembers 2,000 of them.
     """
+    if not 0 <= ema_keep < 1:
+        raise ValueError(f"the moving average can keep from 0 to just below 1 of itself, not {ema_keep:g}")
     if batch % 2 or not 4 <= batch <= 2 * len(images):
         raise ValueError(
             f"the batch must be even, from 4 to {2 * len(images)} for {len(images)} pictures, not {batch}"
@@ -121,7 +125,7 @@ def train(
             optimizer_step(optimizer, loss, lr * run.rate(), WARM_UP)
             run.steps_done += 1
             state["step"], state["seen"] = state["step"] + 1, state["seen"] + rows
-            follow(ema, weight_of, min(EMA_KEEP, (1 + state["step"]) / (10 + state["step"])))
+            follow(ema, weight_of, min(ema_keep, (1 + state["step"]) / (10 + state["step"])))
             log.add(values)
             if state["step"] % REPORT_EVERY == 0:
                 log.print(headline(state, run))
@@ -181,6 +185,12 @@ def main(arguments: list[str] | None = None) -> None:
         "--batch", type=int, default=16, help="crops in a batch of the smallest, two a picture"
     )
     parser.add_argument("--lr", type=float, default=3e-4)
+    parser.add_argument(
+        "--ema",
+        type=float,
+        default=EMA_KEEP,
+        help="what the moving average keeps at each step; .995 for a run of a few thousand",
+    )
     add_run_arguments(parser)
     args = parser.parse_args(arguments)
     try:
@@ -201,6 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
             crop_sizes=args.size,
             batch=args.batch,
             lr=args.lr,
+            ema_keep=args.ema,
         )
     except (FileNotFoundError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")

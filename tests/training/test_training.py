@@ -151,6 +151,11 @@ def test_a_training_goes_on_where_it_stopped(work: Path, images: list[np.ndarray
     assert sorted(path.suffix for path in tmp_path.iterdir() if path.is_file()) == [".pt"] * len(
         list(tmp_path.glob("*.pt"))
     )
+    unet.train(images, tmp_path, Run(steps=1), shares={"self": 1.0}, ema_keep=0.0, **SMALL)
+    forgetful = load(tmp_path / "unet.pt")
+    assert torch.equal(forgetful["ema"][name], forgetful["model"][name])
+    with pytest.raises(ValueError, match="moving average"):
+        unet.train(images, tmp_path, Run(steps=1), ema_keep=1.0, **SMALL)
     (tmp_path / "components.pt").unlink()
     with pytest.raises(FileNotFoundError, match="worth nothing without its encoder"):
         unet.train(images, tmp_path, Run(steps=1), **SMALL)
