@@ -21,6 +21,8 @@ from training.perceptual import Look, StyleLoss, lpips_distance
 from training.policy import PolicyBatch
 
 Losses = tuple[Tensor, dict[str, float]]  # the loss () and what to log of it
+WINDOW = 16  # cells of a run's picture that are judged at a time, 128 px: VGG is dearer than the U-Net
+MARGIN = 2  # cells around them that are decoded, too: near a border a decoder knows less
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,17 @@ class Objective:
             return loss, {mode: loss.item()}
         # The partner sees its own keys and values and is plainly denoised; VGG judges the picture.
         partner = F.mse_loss(predicted[1::2], target[1::2])
-        shown = predicted_clean(noisy, predicted, t)[::2]
+        shown = self.decode(predicted_clean(noisy, predicted, t)[::2])
         photos = self.judges.look(image[::2])
         judged, values = self.judge(shown, t[::2], image[::2], photos, [photos.roll(1)])
         loss = partner + judged
         return loss, {mode: loss.item(), **values}
 
-    def policy(self, batch: PolicyBatch) -> Losses:
-        """Moments of real runs, under MAST's control. Photos and styles are seen without gradients."""
+    def policy(self, batch: PolicyBatch, rng: np.random.Generator) -> Losses:
+        """Moments of real runs, under MAST's control. Photos and styles are seen without gradients.
+
+        The U-Net sees whole pictures; one window of each batch's is judged.
+        """
         watcher, n = Watcher(), batch.masks.shape[1]
         with torch.no_grad(), controlled(self.unet, self.sites, watcher):
             self.predict(batch.references, batch.t.repeat(1 + n))
@@ -87,8 +92,17 @@ class Objective:
         with controlled(self.unet, self.sites, BatchedMast(batch.method, watcher, masks)):
             predicted = self.predict(batch.stylized, batch.t)
         shown = predicted_clean(batch.stylized, predicted, batch.t)
-        looks = batch.looks(self.judges.look)
-        loss, values = self.judge(shown, batch.t, batch.photo, looks[0], looks[1:], batch.masks)
+        rows, columns, patch = *(window(side, rng) for side in latent), self.autoencoder.patch
+        part = tuple(slice(patch * cells.start, patch * cells.stop) for cells in (rows, columns))
+        photo, masks_here = (x[:, :, part[0], part[1]] for x in (batch.photo, batch.masks))
+        loss, values = self.judge(
+            self.decode(shown, rows, columns),
+            batch.t,
+            photo,
+            self.judges.look(photo),
+            batch.style_looks(self.judges.look),
+            masks_here,
+        )
         return loss, {"policy": loss.item(), **{f"policy {name}": value for name, value in values.items()}}
 
     @property
@@ -97,22 +111,37 @@ class Objective:
             raise ValueError("this mode is judged by VGG: it needs its weights (--vgg)")
         return self.style_loss
 
+    def decode(self, latent: Tensor, *part: slice) -> Tensor:
+        """Clean latents (b, c, h, w), or a part of them by rows and columns -> pictures (b, 3, h', w')."""
+        whole = [slice(0, side) for side in latent.shape[2:]]
+        inner = part or whole
+        outer = [
+            slice(max(0, i.start - MARGIN), min(w.stop, i.stop + MARGIN))
+            for i, w in zip(inner, whole, strict=True)
+        ]
+        shown = latent[:, :, outer[0], outer[1]].contiguous(memory_format=torch.channels_last)
+        picture = self.autoencoder.decode(shown).clamp(-1.2, 1.2)
+        patch = self.autoencoder.patch
+        kept = [
+            slice(patch * (i.start - o.start), patch * (i.stop - o.start))
+            for i, o in zip(inner, outer, strict=True)
+        ]
+        return picture[:, :, kept[0], kept[1]]
+
     def judge(
         self,
-        latent: Tensor,
+        picture: Tensor,
         t: Tensor,
         photo: Tensor,
         content: Look,
         styles: Sequence[Look],
         masks: Tensor | None = None,
     ) -> Losses:
-        """Clean latents (b, c, h, w) as predicted at t (b), against real pixels: the photo's and the styles'.
+        """Pictures (b, 3, h, w) as predicted at t (b), against real pixels: the photo's and the styles'.
 
         content: the look of the photos (b, 3, h, w); styles and masks as StyleLoss takes them. Where no
         region is, the photo itself is wanted.
         """
-        shown = latent.contiguous(memory_format=torch.channels_last)
-        picture = self.autoencoder.decode(shown).clamp(-1.2, 1.2)
         style, structure = self.judges(picture, styles, content, masks)
         total = self.weights.style * style + self.weights.content * structure
         values = {"style": style.mean().item(), "content": structure.mean().item()}
@@ -126,3 +155,9 @@ class Objective:
             outside = (1 - masks.sum(1, keepdim=True)).clamp_min(0)
             loss = loss + (outside * (picture - photo).abs()).mean()
         return loss, values
+
+
+def window(side: int, rng: np.random.Generator) -> slice:
+    """A place for a window in so many cells; all of them where they are fewer."""
+    start = int(rng.integers(0, max(0, side - WINDOW) + 1))
+    return slice(start, min(side, start + WINDOW))

@@ -134,16 +134,15 @@ class PolicyBatch:
     references: Tensor
     method: Mast
 
-    def looks(self, look: Callable[[Tensor], Look]) -> list[Look]:
-        """The structure of the photos, the moments of the first styles, ...
+    def style_looks(self, look: Callable[[Tensor], Look]) -> list[Look]:
+        """The moments of the first styles, of the second ones, ...
 
         Each run keeps its own, since it will be drawn again.
         """
-        for run, photo, styles in zip(self.runs, self.photo, self.styles, strict=True):
+        for run, styles in zip(self.runs, self.styles, strict=True):
             if "looks" not in run:
-                content, *painted = [look(picture[None]) for picture in (photo, *styles)]
-                moments = [replace(style, structure=style.structure[:0]) for style in painted]
-                run["looks"] = [replace(content, moments=[]), *moments]
+                seen = [look(picture[None]) for picture in styles]
+                run["looks"] = [replace(style, structure=style.structure[:0]) for style in seen]
         return [Look.join(same) for same in zip(*(run["looks"] for run in self.runs), strict=True)]
 
 

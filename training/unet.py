@@ -109,8 +109,8 @@ def train(
         """Of a batch of this mode; and its number of rows that are trained on."""
         if mode == "policy":
             assert pool is not None
-            moments = pool.batch(batch // 2 * 128**2, rng)
-            return objective.policy(moments), len(moments.t)
+            moments = pool.batch(batch * 128**2, rng)
+            return objective.policy(moments, rng), len(moments.t)
         size = int(rng.choice(crop_sizes))
         pairs = pairs_of(batch // 2, size, MODES[mode].side)
         among = suited[size] if len(suited[size]) >= pairs else np.arange(len(images))

@@ -13,6 +13,7 @@ from mast.core.attention import Partition, dense_attention
 from mast.metrics.lpips import load_lpips
 from tests.training.small import FEW, SMALL, copy_training
 from training import decoder, policy, unet
+from training import objective as objectives
 from training.checkpoint import current_backbone
 from training.control import BatchedMast, Watcher, mix
 from training.images import list_images
@@ -110,7 +111,7 @@ def test_the_loss_of_moments_reaches_the_weights(runs: Path, weights: dict[str, 
     judges = StyleLoss(weights["vgg"]), load_lpips("alex", weights["alex"])
     objective = Objective(backbone.unet, backbone.autoencoder, *judges, Weights(3.0, 1.0, 2.0))
     batch = Pool(runs / "policy.pt").batch(2 * 64**2, np.random.default_rng(0))
-    loss, values = objective.policy(batch)
+    loss, values = objective.policy(batch, np.random.default_rng(0))
     loss.backward()
     assert values.keys() == {"policy", "policy style", "policy content", "policy lpips"}
     gradients = {name: p.grad for name, p in backbone.unet.named_parameters() if p.grad is not None}
@@ -120,7 +121,22 @@ def test_the_loss_of_moments_reaches_the_weights(runs: Path, weights: dict[str, 
     assert f"{site}.to_k.weight" not in gradients, "styles and photos are seen without gradients"
     part = Objective(backbone.unet, backbone.autoencoder, judges[0], None, Weights(0.0, 0.0))
     outside = (1 - batch.masks.sum(1)).abs().max()
-    assert (part.policy(batch)[0] > 1e-3) == (outside > 1e-3), "the photo is wanted where no region is"
+    loss, _ = part.policy(batch, np.random.default_rng(0))
+    assert (loss > 1e-3) == (outside > 1e-3), "the photo is wanted where no region is"
+
+
+def test_a_window_shows_what_the_whole_picture_does(runs: Path, monkeypatch) -> None:
+    backbone, _ = current_backbone(runs, None)
+    objective = Objective(backbone.unet, backbone.autoencoder)
+    monkeypatch.setattr(objectives, "MARGIN", 4)
+    latent = torch.randn(2, 16, 12, 20, generator=torch.Generator().manual_seed(0))
+    whole, rows, columns = objective.decode(latent), slice(0, 7), slice(6, 14)
+    part = objective.decode(latent, rows, columns)
+    torch.testing.assert_close(part, whole[:, :, :56, 48:112], atol=1e-4, rtol=1e-3)
+    rng = np.random.default_rng(0)
+    places = {objectives.window(20, rng).start for _ in range(100)}
+    assert places == {0, 1, 2, 3, 4}
+    assert objectives.window(9, rng) == slice(0, 9)
 
 
 def test_a_training_takes_moments_of_its_runs(
