@@ -80,15 +80,20 @@ class Settings:
     that is smaller. coarse: where a picture larger than the model is at home with begins, in pixels; "auto"
     takes the model's own size, "off" paints at `size` at once. refine: the share of the steps that each
     larger level repeats (pipeline/levels.py).
+    fit: how a picture meets the model's stride. resize: each side to its nearest multiple. pad: the aspect is
+    kept. square: the centre square of the photo, its masks and the styles, at `size`; so is the result.
     composite: how methods that know one style only have their pictures joined; see docs/methods.md.
+    clean_end: whether the clean latent lies below the first timestep, so that n steps make n moves (the
+    paper's 50); without it, as in every record that does not name it, they make n - 1.
     """
 
     steps: int = 50
     inversion: Literal["plain", "refined"] = "plain"
+    clean_end: bool = False
     size: int | Literal["auto"] = 512
     coarse: int | Literal["auto", "off"] = "off"
     refine: float = 0.4
-    fit: Literal["resize", "pad"] = "resize"
+    fit: Literal["resize", "pad", "square"] = "resize"
     keep_unassigned: Literal["reconstruct", "exact"] = "reconstruct"
     features: Literal["auto", "memory", "replay"] = "auto"
     feature_dtype: Literal["float16", "float32"] = "float16"
@@ -117,9 +122,11 @@ class Settings:
                 f"refine is {self.refine}; it must be above 0 and at most 1, the share of the steps that a "
                 "larger level repeats"
             )
+        if not isinstance(self.clean_end, bool):
+            raise InputError(f"clean_end is {self.clean_end!r}; it must be true or false")
         choices = {
             "inversion": ("plain", "refined"),
-            "fit": ("resize", "pad"),
+            "fit": ("resize", "pad", "square"),
             "keep_unassigned": ("reconstruct", "exact"),
             "features": ("auto", "memory", "replay"),
             "feature_dtype": ("float16", "float32"),
@@ -139,7 +146,7 @@ class Settings:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"steps": 50, "inversion": "plain"},
+    "paper": {"steps": 50, "inversion": "plain", "clean_end": True},
     "fast": {"steps": 12, "inversion": "refined"},
 }
 FOR_PEOPLE: dict[str, Any] = {"keep_unassigned": "exact", "size": "auto", "coarse": "auto"}

@@ -10,14 +10,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mast import default_settings
 from mast.analysis.calibration import (
     GRID,
+    Gaps,
     calibrate,
     check_model_folder,
     fit,
     matching_factors,
+    starting_method,
     write_defaults,
 )
+from mast.analysis.observe import observe
 from mast.core import sts
 from mast.job import InputError, Job, Region, Settings
 from tests.tiny import picture
@@ -50,6 +54,18 @@ def test_every_head_site_and_step_gives_one_observation(tiny_backbone):
     heads = sum(site.heads for site in tiny_backbone.sites)
     assert found.observations == heads * 2  # two moves for three timesteps
     assert set(np.round(found.pairs[:, 1], 6)) <= set(np.round(GRID, 6))
+
+
+def test_the_papers_grid_gives_480_000_observations(tiny_backbone):
+    """App. A.4: 200 samples x 6 layers x 8 heads x 50 steps. One sample stands for the 200."""
+    job = Job(picture(64, 64, 1), (Region(picture(64, 64, 2)),))
+    paper = default_settings(tiny_backbone, "paper", size=64, cache=False)
+    gaps = Gaps()
+    for _ in observe([job], tiny_backbone, paper, starting_method(tiny_backbone), gaps):
+        pass
+    assert [site.heads for site in tiny_backbone.sites] == [8] * 6
+    assert len(gaps.pairs) == 6 * 8 * 50 == 480_000 // 200
+    assert {row[1] for row in gaps.seen} == set(range(50))
 
 
 def test_a_models_defaults_take_the_coefficients_and_keep_the_rest(tmp_path):

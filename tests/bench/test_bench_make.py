@@ -426,3 +426,33 @@ def test_a_failed_write_leaves_the_old_benchmark_and_no_trace(
         small(overwrite=True, seed=9)
     assert (tmp_path / "bench" / "manifest.jsonl").read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_squares_are_cut_with_their_objects(tmp_path: Path, small: Callable[..., Manifest]) -> None:
+    """Regions are chosen by what is seen of them in the centre square, 48 px of 64."""
+    made = small(square=True, n=(2, 3))
+    home = made.path.parent
+    assert sorted(path.name for path in home.iterdir()) == ["manifest.jsonl", "masks", "masks.png", "photos"]
+    verify(made)
+    first = made.samples[0]
+    assert first.content.path.parent == home / "photos"
+    photo = np.asarray(Image.open(first.content.path))
+    original = np.asarray(Image.open(tmp_path / "photos" / "photo 00.png"))
+    assert photo.shape == (48, 48, 3) and (photo == original[:, 8:56]).all(), "pixel by pixel, not resized"
+    for sample in made.samples:
+        masks = np.stack([np.asarray(Image.open(region.mask.path)) for region in sample.regions]) // 255
+        assert masks.shape[1:] == (48, 48) and (masks.sum(0) == 1).all()
+    # Whole, the first object has 30 x 40 pixels; of its 22 x 40 in the square the second hides 2 x 30.
+    largest = np.asarray(Image.open(made.of(2)[0].regions[0].mask.path)) > 0
+    assert largest.sum() == 22 * 40 and (largest == box_mask(0, 0, 30, 40)[:, 8:56]).all()
+    assert any("cut down to the photos' centre squares" in note for note in made.header.notes)
+    assert small(square=True, n=(2, 3), overwrite=True).sha256 == made.sha256
+
+
+def test_photos_that_were_cropped_before_are_refused_with_the_way_out(
+    tmp_path: Path, small: Callable[..., Manifest]
+) -> None:
+    path = tmp_path / "photos" / "photo 00.png"
+    Image.open(path).crop((8, 0, 56, 48)).save(path)
+    with pytest.raises(InputError, match=r"48x48, but annotated at 64x48.*as COCO publishes it.*--square"):
+        small()

@@ -414,6 +414,82 @@ def test_the_compositor_is_chosen_per_method_and_n(tmp_path: Path, variant: Call
     assert data[0]["composite"] == {"2": "laplacian", "3": "laplacian", "4": "laplacian", "5": "poisson"}
 
 
+def without_artfid(numbers: Numbers, *names: str) -> Callable[[str, Collection], Evaluation]:
+    """Known numbers, but no ArtFID of some variants."""
+    known = measured(numbers)
+
+    def measure(what: str, found: Collection) -> Evaluation:
+        report = known(what, found)
+        if what.partition(",")[0] in names:
+            report.artfid = None
+        return report
+
+    return measure
+
+
+def test_no_compositor_is_chosen_where_no_artfid_could_be_computed(
+    tmp_path: Path, variant: Callable[..., Path]
+) -> None:
+    for strategy in ("hard", "alpha", "poisson", "laplacian"):
+        variant(f"styleid-{strategy}", {"name": "styleid"}, strategy)
+    variant("mast")
+    names = [f"styleid-{strategy}" for strategy in ("hard", "alpha", "poisson", "laplacian")]
+    report = report_of(tmp_path, without_artfid({}, *names))
+    assert report.to_dict()["rows"][0] == {"method": "styleid", "variants": {}, "composite": {}}
+    assert {text for text, _ in cells(report, "comparison")["G-S", "styleid"]} == {"-"}
+    assert all(mark == "" for row in cells(report, "compositing").values() for _, mark in row)
+    said = "N = 2: no ArtFID of styleid could be computed, so none of its compositors is chosen"
+    assert said in report.notes and len([note for note in report.notes if "no ArtFID" in note]) == 4
+    report = report_of(tmp_path, without_artfid({}, *names[:3]))
+    assert report.to_dict()["rows"][0]["composite"] == {str(n): "laplacian" for n in NUMBERS}
+    said = "N = 2: hard and alpha and poisson of styleid had no ArtFID to be chosen by"
+    assert said in report.notes, report.notes
+
+
+@pytest.mark.parametrize("run", [("alpha",), ("hard", "alpha", "laplacian")])
+def test_a_compositor_that_was_not_run_is_named(
+    tmp_path: Path, variant: Callable[..., Path], run: tuple[str, ...]
+) -> None:
+    for strategy in run:
+        variant(f"zstar-{strategy}", {"name": "zstar"}, strategy)
+    variant("mast")
+    report = report_of(tmp_path, measured({}))
+    (note,) = [note for note in report.notes if note.startswith("zstar: not joined by")]
+    assert "poisson" in note and "--composite all" in note and ("hard" in note) == ("hard" not in run)
+    assert set(report.to_dict()["rows"][0]["composite"].values()) <= set(run), "one is shown all the same"
+
+
+def test_the_papers_protocol_asks_for_the_papers_inception(
+    tmp_path: Path, variant: Callable[..., Path]
+) -> None:
+    variant("mast", protocol="paper")
+    (note,) = [n for n in report_of(tmp_path, measured({})).notes if "the paper's protocol" in n]
+    assert "fid 0123" in note and "art-inception" in note
+
+    def on_the_papers_scale(what: str, found: Collection) -> Evaluation:
+        report = measured({})(what, found)
+        report.networks["inception"] = "artfid 89ab"
+        return report
+
+    assert not [n for n in report_of(tmp_path, on_the_papers_scale).notes if "the paper's protocol" in n]
+    variant("shared")
+    assert [n for n in report_of(tmp_path, measured({}), ["shared"]).notes if "protocol" in n] == []
+
+
+def test_squares_are_measured_as_squares(tmp_path: Path, variant: Callable[..., Path]) -> None:
+    variant("mast", settings={"size": 64, "steps": 3, "fit": "square"})
+    variant("shared")
+    square: dict[str, set[bool]] = {}
+
+    def measure(what: str, found: Collection) -> Evaluation:
+        square.setdefault(what.partition(",")[0], set()).update(sample.square for sample in found.samples)
+        return measured({})(what, found)
+
+    report = report_of(tmp_path, measure)
+    assert square == {"mast": {True}, "shared": {False}}
+    assert any("variants differ in fit (square: mast; None: shared)" in note for note in report.notes)
+
+
 def test_the_ablation_is_known_by_its_switches(tmp_path: Path, variant: Callable[..., Path]) -> None:
     on = {"lama": True, "sts": True, "ddi": True}
     rows = {

@@ -134,3 +134,80 @@ def test_a_sweep_runs_measures_and_draws(bench, tmp_path: Path):
     assert "Sweep over tau" in outcome.out and "Ablation" in outcome.out
     pytest.importorskip("matplotlib")
     assert Path("out/sweep-tau-n2.png").stat().st_size > 5000
+
+
+def test_the_papers_protocol_is_one_word(bench, folder: Path, monkeypatch):
+    pytest.importorskip("cv2")
+    from mast.bench import variants
+    from mast.methods import METHODS, option_names
+
+    assert bench("-m", "mast", "-m", "styleid", "--protocol", "paper", "--limit", 1, "-q").code == 0
+    facts = {path.parent.name: json.loads(path.read_text()) for path in Path("out").glob("*/run.json")}
+    assert set(facts) == {"mast", *(f"styleid-{how}" for how in ("hard", "alpha", "poisson", "laplacian"))}
+    for said in facts.values():
+        settings = said["settings"]
+        assert said["protocol"] == "paper" and settings["fit"] == "square"
+        assert settings["clean_end"] and settings["inversion"] == "plain"
+        assert settings["keep_unassigned"] == "reconstruct" and settings["coarse"] == "off"
+        assert (settings["steps"], settings["size"]) == (3, 64), "what is said beside it wins"
+    released = [name for name, method in METHODS.items() if "released" in option_names(method)]
+    for name in released:
+        assert variants.as_released(variants.parse_variant(name)).options["released"] is True
+        assert variants.as_released(variants.parse_variant(f"{name}:released=off")).options == {
+            "released": False
+        }
+        assert variants.as_released(variants.parse_variant(name)).name == name
+    assert facts["styleid-hard"]["method"].get("released", "styleid" not in released) is True
+    assert variants.as_released(variants.parse_variant("mast")).options == {}
+
+
+def test_the_papers_protocol_is_512_px_squares_in_50_moves(model: Path, folder: Path):
+    """All of it, without running it."""
+    from mast.bench.run.worker import Worker
+    from mast.cli.bench_run import BenchOptions
+    from mast.cli.options import RunOptions
+
+    make_bench(folder / "data", 1, 1)
+    from mast.bench.variants import parse_variant
+
+    options = BenchOptions(folder / "data", folder / "out", protocol="paper")
+    plan, _, _ = options.plan([parse_variant("mast")], RunOptions(model=str(model), device="cpu"))
+    worker = Worker(plan)
+    assert (worker.shared.size, worker.shared.fit) == (512, "square")
+    assert len(worker.backbone.schedule(worker.shared.steps, worker.shared.clean_end).moves) == 50
+
+
+def test_another_protocol_is_refused(bench):
+    outcome = bench("-m", "mast", "--protocol", "theirs")
+    assert outcome.code == 2 and "--protocol theirs: there is one, paper" in outcome.err
+    assert not Path("out").exists()
+
+
+def test_a_sweep_keeps_to_the_protocol_with_one_compositor(bench, folder: Path):
+    inception, lpips = random_metrics(folder / "weights")
+    given = ("--over", "gamma=0.3,0.75", "-m", "styleid", "--protocol", "paper", "--limit", 2, "-q")
+    networks = ("--inception-weights", inception, "--lpips-weights", lpips, "--repeats", 2)
+    outcome = bench(*given, *networks, command="sweep")
+    assert outcome.code == 0, outcome.err
+    made = sorted(path.name for path in Path("out").iterdir() if path.is_dir() and path.name[0] != ".")
+    assert made == ["styleid-gamma0.3-alpha", "styleid-gamma0.75-alpha"]
+
+
+def test_a_report_of_the_protocol_takes_artfids_inception_where_it_is_there(
+    bench, run, folder: Path, monkeypatch
+):
+    """Its file is where mast weights fetch puts it; else FID's own measures, and a note says so."""
+    from mast.weights import registry
+
+    inception, lpips = random_metrics(folder / "weights")
+    assert bench("-m", "mast", "--protocol", "paper", "-q").code == 0
+    given = ("--lpips-weights", lpips, "--repeats", 2, "--device", "cpu", "--json")
+    own = ("--inception", "fid", "--inception-weights", inception)
+    notes = json.loads(run("bench", "report", "out", *given, *own).out)["notes"]
+    assert any("not on the paper's scale" in note for note in notes)
+    kept = registry.weights_folder() / "art_inception.pth"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(inception.read_bytes())
+    found = json.loads(run("bench", "report", "out", *given).out)
+    assert found["scores"][0]["networks"]["inception"].startswith("artfid ")
+    assert not any("not on the paper's scale" in note for note in found["notes"])

@@ -159,3 +159,12 @@ def test_a_record_of_something_else_is_not_written_over(refused, model: Path, fo
     Path("s.json").write_text('{"notes": "mine"}')
     said = refused("compare", *REGIONS, "-o", "s.png", "--model", model)
     assert "s.json: exists already and is kept" in said
+
+
+def test_squares_are_compared_as_squares_and_known_again(compare, run, folder: Path):
+    given = (*REGIONS, "--methods", "mast,styleid", "--fit", "square", "-o", "s.png")
+    assert compare(*given).code == 0
+    assert {Image.open(f"s.{name}.png").size for name in ("mast", "styleid")} == {(64, 64)}
+    assert run("replay", "s.styleid.png").lines[-1] == "s.styleid.png: bit-equal"
+    again = compare(*given)
+    assert "mast (1 of 2, made before)" in again.err and "styleid (2 of 2, made before)" in again.err

@@ -35,6 +35,25 @@ def test_every_diffusion_method_paints_and_replays(run, stylize, method: str):
     assert run("replay", "out.png").code == 0
 
 
+@pytest.mark.parametrize("method", ["styleid", "zstar", "cocodiff", "stylegallery:steps=2"])
+def test_a_method_as_released_says_so_in_its_record_and_replays(run, stylize, method: str):
+    square = ("a.png", "-r", "=a.png")  # photo and style of one size
+    name, _, others = method.partition(":")
+    options = ",".join(filter(None, [others, "released=on"]))
+    assert stylize(*square, "--method", f"{name}:{options}", "-o", "out.png").code == 0
+    assert json.loads(Image.open("out.png").text["mast"])["method"]["released"] is True
+    assert run("replay", "out.png").code == 0
+
+
+def test_the_list_of_methods_shows_the_switch(run):
+    shown = run("methods")
+    assert shown.code == 0 and shown.out.count("released=on:") == 7
+    listed = {entry["method"]: entry for entry in json.loads(run("methods", "--json").out)}
+    assert "released" in listed["styleid"]["options"] and "961" in listed["styleid"]["released_changes"]
+    assert "released" not in listed["mast"]["options"] and listed["mast"]["released_changes"] == ""
+    assert listed["any-to-any"]["licence"] == "Apache-2.0 (AdaAttN)" and listed["bpc"]["licence"] == "MIT"
+
+
 def test_a_method_finds_the_regions_itself(run, stylize):
     outcome = stylize(
         "photo.png", "-r", "=a.png", "-r", "=b.png", "--auto", "--contact-sheet", "-o", "out.png",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mast.core import attention as module
 from mast.core import lama, sts
@@ -169,11 +170,11 @@ def test_a_style_sees_only_the_queries_of_its_region():
 @given(shape=shapes, budget=st.sampled_from([1, 500, 4000, 8 << 20]))
 def test_row_statistics_do_not_depend_on_the_chunks(shape, budget):
     _, content = partitions(**shape)
-    before, module.CHUNK_BYTES = module.CHUNK_BYTES, budget
+    before, module.CPU_CHUNK = module.CPU_CHUNK, budget
     try:
         found = row_statistics(content.query, content.key)
     finally:
-        module.CHUNK_BYTES = before
+        module.CPU_CHUNK = before
     dense = logits(content)
     torch.testing.assert_close(found.log_z, dense.logsumexp(-1), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(found.log_peak, sts.log_peak(dense), atol=1e-5, rtol=1e-5)
@@ -194,3 +195,27 @@ def test_huge_logits_do_not_overflow(size):
     targets = lama.target_masses(torch.full((1, 5), 0.5), 0.9)
     found = joint_attention(styles, content, targets, sts.tau_from_gap)
     assert found.output.isfinite().all() and found.tau.isfinite().all()
+
+
+class Launches(TorchDispatchMode):
+    """Counts what a device is asked to compute, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_row_statistics_are_chunked_by_device():
+    """A 64x64 layer of Stable Diffusion: chunks of a CPU's cache would be 64 times five launches on a GPU."""
+    query, key = (torch.empty(8, 4096, 40, device="meta") for _ in range(2))
+    with Launches() as there:
+        row_statistics(query, key)
+    assert there.counts["bmm"] == there.counts["_log_softmax"] == 4
+    with Launches() as here:
+        row_statistics(torch.zeros(8, 1024, 4), torch.zeros(8, 1024, 4))
+    assert here.counts["bmm"] == 4 * 1024 * 8 * 1024 // (8 << 20)

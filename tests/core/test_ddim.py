@@ -40,6 +40,28 @@ def test_a_denoising_step_is_the_one_of_diffusers(kind: str):
         torch.testing.assert_close(x0, theirs.pred_original_sample, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("to_one", [False, True])
+@pytest.mark.parametrize("kind", PREDICTION_TYPES)
+def test_the_last_of_50_moves_ends_where_diffusers_ends(kind: str, to_one: bool):
+    scheduler = DDIMScheduler(**{**SD, "set_alpha_to_one": to_one}, prediction_type=kind)
+    scheduler.set_timesteps(50)
+    schedule = make_schedule(scheduler.config, 50, clean_end=True)
+    assert [schedule.timesteps[i] for i, _ in schedule.moves] == scheduler.timesteps.tolist()
+    assert schedule.clean_end == pytest.approx(float(scheduler.final_alpha_cumprod), abs=1e-7)
+    z, prediction, (i, to) = noise(1), noise(2), schedule.moves[-1]
+    theirs = scheduler.step(prediction, schedule.timesteps[0], z, eta=0.0)
+    ours, _ = move(z, prediction, schedule.alphas[i], to, kind)
+    torch.testing.assert_close(ours, theirs.prev_sample, atol=1e-6, rtol=1e-5)
+
+
+def test_without_a_clean_end_50_timesteps_make_49_moves():
+    schedule = make_schedule(SD, 50)
+    assert schedule.clean_end is None and [i for i, _ in schedule.moves] == list(range(49, 0, -1))
+    assert schedule.moves[-1] == (1, schedule.alphas[0]) and schedule.whole_moves == 49
+    part = make_schedule(SD, 50, clean_end=True).clean_part(8)
+    assert part.whole_moves == 50 and len(part.moves) == 8 and part.moves[-1][1] == part.clean_end
+
+
 def test_stable_diffusion_in_50_steps_visits_1_21_up_to_981():
     assert make_schedule(SD, 50).timesteps == tuple(range(1, 982, 20))
 
@@ -89,15 +111,15 @@ def test_timesteps_ascend_inside_the_training_range(steps: int, spacing: str):
     assert all(0 < alpha < 1 for alpha in schedule.alphas)
 
 
-@given(seed=st.integers(0, 10**6), steps=st.integers(2, 50))
-def test_inversion_then_denoising_with_a_constant_prediction_is_the_identity(seed: int, steps: int):
-    schedule = make_schedule(SD, steps)
+@given(seed=st.integers(0, 10**6), steps=st.integers(2, 50), end=st.booleans(), to_one=st.booleans())
+def test_inversion_then_denoising_with_a_constant_prediction_is_the_identity(seed, steps, end, to_one):
+    schedule = make_schedule({**SD, "set_alpha_to_one": to_one}, steps, clean_end=end)
     clean, prediction = noise(seed), noise(seed + 1)
     z = clean
-    for alpha, to in zip(schedule.alphas, schedule.alphas[1:], strict=False):
-        z, _ = move(z, prediction, alpha, to, "epsilon")
-    for alpha, to in list(zip(schedule.alphas[1:], schedule.alphas, strict=False))[::-1]:
-        z, _ = move(z, prediction, alpha, to, "epsilon")
+    for i, to in reversed(schedule.moves):
+        z, _ = move(z, prediction, to, schedule.alphas[i], "epsilon")
+    for i, to in schedule.moves:
+        z, _ = move(z, prediction, schedule.alphas[i], to, "epsilon")
     torch.testing.assert_close(z, clean, atol=1e-10, rtol=1e-10)
 
 

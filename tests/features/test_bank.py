@@ -3,8 +3,11 @@
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from mast import Job, Mast, Region
 from mast.backbone.instrument import controlled
+from mast.backbone.sites import Site
 from mast.core.attention import row_statistics
 from mast.features.inversion import invert
 from mast.features.recording import (
@@ -18,8 +21,14 @@ from mast.features.recording import (
     available_memory,
     bytes_needed,
 )
+from mast.methods import StyleID
+from mast.pipeline.diffusion import sample_together
+from tests.methods.scenes import scene_of, whole
+from tests.tiny import halves, picture, run
 
 STEPS = 3
+LEFT, RIGHT = halves(64, 64)
+JOB = Job(picture(64, 64, 1), (Region(picture(64, 64, 2), LEFT), Region(picture(64, 64, 3), RIGHT)))
 
 
 def record(backbone, wants, dtype, refined):
@@ -108,3 +117,92 @@ def test_the_memory_estimate_is_exact(tiny_backbone, wants, dtype):
 
 def test_there_is_some_memory():
     assert available_memory() > 0
+
+
+class CountingBank(dict):
+    """One timestep's features that note every name that is fetched."""
+
+    def __init__(self, seen):
+        super().__init__(seen)
+        self.fetched = []
+
+    def get(self, name, default=None):
+        self.fetched.append(name)
+        return super().get(name, default)
+
+
+class CountingSource:
+    def __init__(self, source):
+        self.source, self.banks = source, []
+
+    def features(self, step):
+        self.banks.append(CountingBank(self.source.features(step)))
+        return self.banks[-1]
+
+
+def counted(method, backbone):
+    """The banks of the photo and of the style of one run, by timestep."""
+    kind, sources = type(method), []
+
+    def sample(self, scene, on_step=None):
+        for reference in (scene.content, *scene.styles):
+            reference.source = CountingSource(reference.source)
+            sources.append(reference.source)
+        return kind.sample(self, scene, on_step)
+
+    watched = type(kind.__name__, (kind,), {"sample": sample})(**method.options())
+    run(whole(), backbone, watched, features="memory", cache=False)
+    return [source.banks for source in sources]
+
+
+@pytest.mark.parametrize(
+    ("method", "content"),
+    [(Mast(), CONTENT), (Mast(ddi=False), CONTENT - {"residual"}), (StyleID(), {"query"})],
+)
+def test_a_step_fetches_what_a_method_uses_once_and_by_name(tiny_backbone, method, content):
+    """On a GPU every fetch is a copy: none twice, none for nothing."""
+    for banks, wanted in zip(counted(method, tiny_backbone), (content, STYLE), strict=True):
+        assert len(banks) == 2, "a bank for each of the two moves"
+        for bank in banks:
+            assert sorted(bank.fetched) == sorted(f"{site}.{name}" for site in range(6) for name in wanted)
+
+
+def test_scenes_of_one_photo_fetch_its_features_once_for_all(tiny_backbone):
+    scene = scene_of(JOB, tiny_backbone, features="memory")
+    scenes = [scene.alone(i, True) for i in range(2)]
+    scene.content.source = CountingSource(scene.content.source)
+    sample_together(StyleID(), scenes)
+    for bank in scene.content.source.banks:
+        assert sorted(bank.fetched) == [f"{site}.query" for site in range(6)]
+
+
+def test_what_is_recorded_leaves_the_device_once(tiny_backbone):
+    class Counting(Recorder):
+        kept = 0
+
+        def _keep(self, tensor):
+            self.kept += 1
+            return super()._keep(tensor)
+
+    recorder = Counting(tiny_backbone.sites, CONTENT, torch.float16)
+    latent = torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(0))
+    with controlled(tiny_backbone.unet, tiny_backbone.sites, recorder), torch.inference_mode():
+        tiny_backbone.predict(latent, 1)
+    assert recorder.kept == 6 * 4  # query, key, value and residual; statistics are made where they are
+
+
+def test_sixteen_bits_travel_to_the_device():
+    """Cast after the move, not before it: half the bytes. The meta device stands for a GPU."""
+    copied = []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function.overloadpacket.__name__ == "_to_copy" and args[0].device.type == "cpu":
+                copied.append((args[0].dtype, kwargs["device"].type, kwargs.get("dtype")))
+            return function(*args, **(kwargs or {}))
+
+    site = Site(0, "a", "r", 1, 2, 8)
+    bank = {"0.key": torch.zeros(2, 4, 4, dtype=torch.float16)}
+    with Copies():
+        assert at_site(bank, site, torch.device("meta")).key.dtype == torch.float32
+    assert copied == [(torch.float16, "meta", torch.float16)]

@@ -117,9 +117,9 @@ def test_the_reversed_run_is_styleid_with_the_roles_exchanged(tiny_backbone):
     assert len(reports) == 5 and until == 2
 
 
-@pytest.mark.parametrize("quirks", [False, True])
-def test_every_step_is_reported_and_any_of_them_can_end_the_run(tiny_backbone, quirks):
-    method = CoCoDiff(quirks=quirks)
+@pytest.mark.parametrize("released", [False, True])
+def test_every_step_is_reported_and_any_of_them_can_end_the_run(tiny_backbone, released):
+    method = CoCoDiff(released=released)
     found = run(whole(), tiny_backbone, method, steps=6)
     reports = [report for report in found.progress if report.stage == "denoise"]
     assert [report.done for report in reports] == list(range(1, reports[0].total + 1))

@@ -81,3 +81,34 @@ def test_poisson_does_not_drift_with_the_number_of_regions(n, seed):
     picture = smooth(51, 64, seed)
     assert farthest(composite([picture] * n, tiles(51, 64, n, seed), "poisson"), picture) <= 1
     assert MARGIN > 4
+
+
+# ------------------------------------------------------------ as released
+
+
+@pytest.mark.parametrize("rows", [slice(8, 40), slice(0, 30), slice(30, None)], ids=str)
+@pytest.mark.parametrize("columns", [slice(8, 41), slice(30, None), slice(0, 30)], ids=str)
+def test_as_released_it_is_opencvs_clone_and_nothing_else(rows, columns):
+    source, canvas = smooth(60, 60, 1), smooth(60, 60, 2)
+    masks = inside(60, 60, rows, columns)
+    region = (masks[1] * 255).astype(np.uint8)
+    left, top, width, height = cv2.boundingRect(region)
+    centre = (left + width // 2, top + height // 2)
+    theirs = cv2.seamlessClone(source, canvas, region, centre, cv2.NORMAL_CLONE)
+    made = composite([canvas, source], masks, "poisson", released=True)
+    assert np.array_equal(made, theirs)
+    assert not np.array_equal(made, composite([canvas, source], masks, "poisson"))
+
+
+@pytest.mark.parametrize("strategy", ["hard", "alpha", "laplacian"])
+def test_as_released_the_others_are_the_same(strategy):
+    pictures, masks = [smooth(40, 40, seed) for seed in (1, 2)], inside(40, 40, slice(5, 30), slice(9, 33))
+    ours, theirs = (composite(pictures, masks, strategy, released) for released in (False, True))
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("place", [slice(3, 4), slice(0, 1), slice(0, 2), slice(-1, None)], ids=str)
+def test_as_released_a_few_pixels_make_no_crash(place):
+    dark, light = np.zeros((40, 40, 3), np.uint8), np.full((40, 40, 3), 200, np.uint8)
+    made = composite([dark, light], inside(40, 40, place, place), "poisson", released=True)
+    assert made.shape == dark.shape and made.dtype == np.uint8

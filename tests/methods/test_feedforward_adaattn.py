@@ -141,6 +141,30 @@ def test_of_too_many_keys_always_the_same_are_looked_at():
     assert torch.allclose(first, whole(*maps, torch.arange(24), order), atol=1e-6)
 
 
+def test_as_released_keys_are_chosen_before_the_style_mask_takes_its_part():
+    layer, content, style, content_key, style_key = small_layer(max_sample=8)
+    every = layer._sampled(torch.arange(15))
+    part = torch.tensor([0, 1, 2, 6, 7, 8, 9, 10, 11, 12])
+    both = torch.tensor([cell for cell in every.tolist() if cell in part.tolist()])
+    assert 0 < len(both) < 8 < len(part)
+    region = torch.arange(24)
+    whole = AdaAttN(5, 7)
+    whole.load_state_dict(layer.state_dict())
+    given = (content, style, content_key, style_key, region)
+    found = layer(*given, part, sample_first=True)
+    assert torch.allclose(found, whole(*given, both), atol=1e-5)
+    assert not torch.allclose(found, layer(*given, part), atol=1e-3)
+    # Nothing left of a small part: all that were chosen count alike.
+    missed = torch.tensor([cell for cell in range(15) if cell not in every.tolist()][:2])
+    alone = layer(*given, missed, sample_first=True)
+    value = layer.h(style).flatten(2)[0].T[every]
+    mean, deviation = value.mean(0).view(1, 5, 1, 1), value.var(0, correction=0).sqrt().view(1, 5, 1, 1)
+    own = content.flatten(2)
+    normal = (content - own.mean(2)[..., None, None]) / (own.var(2) + 1e-5).sqrt()[..., None, None]
+    assert torch.allclose(alone, deviation * normal + mean, atol=1e-4)
+    assert torch.equal(layer(*given, None, sample_first=True), layer(*given, None))
+
+
 def test_a_small_part_of_a_large_style_keeps_all_its_keys():
     layer, *maps = small_layer(max_sample=6)
     whole, *_ = small_layer()
@@ -237,6 +261,14 @@ def test_either_spelling_of_the_transformer_loads(method, folder, tmp_path):
     place = linked(folder, tmp_path)
     (place / "latest_net_transformer.pth").unlink()
     torch.save(loaded, place / "latest_net_transformer.pth")
+    again = AnyToAny(weights=str(place))
+    again.ready(CPU)
+    assert again.fingerprint == method.fingerprint
+
+
+def test_either_name_of_the_layers_file_is_found(method, folder, tmp_path):
+    place = linked(folder, tmp_path)
+    (place / "latest_net_adaattn_3.pth").rename(place / "latest_net_attn_adain_3.pth")
     again = AnyToAny(weights=str(place))
     again.ready(CPU)
     assert again.fingerprint == method.fingerprint

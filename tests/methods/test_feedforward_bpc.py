@@ -249,6 +249,61 @@ def test_one_pixel_is_a_region_and_a_tiny_picture_is_refused(method):
         method.paint(photo, [rand(1, 3, 8, 32)], mask, [None])
 
 
+# --------------------------------------------------------------------------------------------- as released
+
+
+class Remembering:
+    """The authors' layer as far as masks go: asked without a mask about a picture of the size it saw last, it
+    hands out the mask that it made then.
+    """
+
+    def __init__(self, layer: PartialConv):
+        self.layer, self.size, self.made = layer, None, None
+
+    def __call__(self, x: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        if mask is not None or self.size != x.shape:
+            self.size = x.shape
+            given = torch.ones_like(x[:, :1]) if mask is None else mask
+            kernel = self.layer.kernel_size[0]
+            self.made = F.conv2d(given, torch.ones(1, 1, kernel, kernel)).clamp(0, 1)
+        return self.layer(x, mask), self.made
+
+
+class RememberingEncoder:
+    """Their encoder: every layer passes its mask on to the next."""
+
+    def __init__(self, encoder: BPCEncoder):
+        self.layers = [Remembering(getattr(encoder, f"conv{number}")) for number in range(1, 11)]
+
+    def __call__(self, picture: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        x, mask = self.layers[0](picture, mask)
+        for number, layer in enumerate(self.layers[1:], 2):
+            x, mask = layer(reflected(x), reflected(mask))
+            x = F.relu(x)
+            if number in (3, 5, 9):
+                x, mask = F.max_pool2d(x, 2), F.max_pool2d(mask, 2)
+        return x, mask
+
+
+@pytest.mark.parametrize("size", [(32, 40), (40, 32)])
+def test_as_released_the_photos_mask_leaks_onto_a_style_of_its_size(method, size):
+    released = BPC(released=True)
+    released._networks.update(method._networks)
+    photo, style, mask = rand(1, 3, 32, 40), rand(1, 3, *size, seed=1), box(32, 40, 8, 8, 9, 12)
+    theirs = RememberingEncoder(method.network("encoder"))
+    features, small = theirs(photo, mask[None])
+    style_features, _ = theirs(style, None)
+    moved = method.network("matrix")(features, style_features, small)
+    painted = method.network("decoder")(moved, mask[None])
+    expected = mask * painted + (1 - mask) * photo
+    found, ours = (made.paint(photo, [style], mask, [None]) for made in (released, method))
+    scale = float(expected.abs().max())
+    assert torch.allclose(found, expected, atol=1e-5 * scale)
+    assert torch.allclose(ours, expected, atol=1e-3 * scale) == (size != (32, 40))
+    part = [torch.ones(size)]  # a style mask of its own: there is nothing that could leak
+    assert torch.equal(released.paint(photo, [style], mask, part), method.paint(photo, [style], mask, part))
+
+
 # ------------------------------------------------------------------------------------------------- weights
 
 

@@ -102,6 +102,22 @@ def test_nothing_is_read_beyond_the_patches_of_the_style_mask():
 # ------------------------------------------------------------------------------------------- mixing
 
 
+@mark.parametrize("style_size", [(64, 64), (64, 96), (96, 64)])
+def test_as_released_styles_are_448_px_where_the_photo_has_512(method, style_size):
+    released = StyleMixer(released=True)
+    released._networks.update(method._networks)
+    photo, style = rand(1, 3, 64, 64), rand(1, 3, *style_size, seed=1)
+    masks, part = torch.ones(1, 64, 64), torch.ones(style_size)
+    part[:, : style_size[1] // 2] = 0
+    smaller = torch.nn.functional.interpolate(
+        style, [side * 56 // 64 for side in style_size], mode="bilinear", antialias=True
+    )
+    for style_mask in (None, part):
+        found = released.paint(photo, [style], masks, [style_mask])
+        assert torch.allclose(found, method.paint(photo, [smaller], masks, [style_mask]), atol=1e-5)
+        assert not torch.allclose(found, method.paint(photo, [style], masks, [style_mask]), atol=1e-3)
+
+
 @mark.parametrize("size, style_size", [((48, 64), (64, 40)), ((33, 50), (47, 19)), ((17, 41), (17, 17))])
 def test_any_size_goes_in_and_comes_out(method, size, style_size):
     photo, style, masks = rand(1, 3, *size), rand(1, 3, *style_size, seed=1), torch.ones(1, *size)

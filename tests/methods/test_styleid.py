@@ -80,23 +80,23 @@ def test_every_site_is_the_plain_softmax_of_mast_with_lama_sts_ddi_off(tiny_back
     assert Checked.visits == [(step, site) for step in (2, 1) for site in range(6)]
 
 
-@pytest.mark.parametrize("quirks", [False, True])
+@pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("width, height", [(96, 64), (64, 128)])
-def test_photos_and_styles_of_any_shape(tiny_backbone, width, height, quirks):
+def test_photos_and_styles_of_any_shape(tiny_backbone, width, height, released):
     job = Job(picture(width, height, 1), (Region(picture(64, 96, 2)),))
-    found = run(job, tiny_backbone, StyleID(quirks=quirks), size=max(width, height))
+    found = run(job, tiny_backbone, StyleID(released=released), size=max(width, height))
     assert found.result.image.size == (width, height) and torch.isfinite(found.latent).all()
 
 
-@pytest.mark.parametrize("quirks", [False, True])
-def test_recorded_replayed_and_cached_features_give_the_same_bits(tiny_backbone, quirks):
-    method = StyleID(quirks=quirks)
+@pytest.mark.parametrize("released", [False, True])
+def test_recorded_replayed_and_cached_features_give_the_same_bits(tiny_backbone, released):
+    method = StyleID(released=released)
     recorded = run(whole(4), tiny_backbone, method, features="memory")
     assert recorded.same_bits(run(whole(4), tiny_backbone, method, features="replay", cache=False))
     assert recorded.same_bits(run(whole(4), tiny_backbone, method, features="memory"))
 
 
-@pytest.mark.parametrize("change", [{"gamma": 0.3}, {"temperature": 1.0}, {"quirks": True}])
+@pytest.mark.parametrize("change", [{"gamma": 0.3}, {"temperature": 1.0}, {"released": True}])
 def test_every_option_changes_the_picture(tiny_backbone, change):
     assert not run(whole(), tiny_backbone, StyleID()).same_bits(
         run(whole(), tiny_backbone, StyleID(**change))
@@ -125,13 +125,13 @@ def test_the_authors_schedule_starts_past_the_end_and_ends_before_the_beginning(
 
     content, style = scene.content.trajectory.noise, scene.styles[0].trajectory.noise
     expected = adain(further(content), further(style))
-    torch.testing.assert_close(StyleID(quirks=True).start(scene), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(StyleID(released=True).start(scene), expected, atol=1e-5, rtol=1e-5)
 
 
 @torch.inference_mode()
 def test_the_authors_schedule_leaves_out_the_first_step_and_goes_on_to_timestep_0(tiny_backbone):
     scene = scene_of(whole(), tiny_backbone, steps=4)
-    method, reports = StyleID(quirks=True), []
+    method, reports = StyleID(released=True), []
     result = method.sample(scene, lambda *report: reports.append(report))
     assert [step for step, *_ in reports] == [2, 1, 0] and len(reports) == method.reported_steps(
         scene.schedule

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mast.cli.app import app
-from mast.job import InputError
+from mast.job import InputError, Region
 from mast.metrics import (
     METRICS,
     EvaluatedPicture,
@@ -33,6 +33,7 @@ from mast.metrics import (
 )
 from mast.metrics.evaluation import BIASED, FEW
 from mast.metrics.intervals import interval_of_mean
+from mast.metrics.samples import Looked
 from mast.metrics.store import Store, read_pair, to_levels
 from mast.tables import terminal
 from tests.tiny import halves, picture
@@ -261,6 +262,37 @@ def test_pictures_that_cannot_be_compared_are_problems(
         assert list(store.problems) == ["a"] and re.search(says, store.problems["a"])
 
 
+def test_a_square_result_is_compared_with_squares(
+    tmp_path: Path, random_inception: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made from the centre squares of photo, masks and styles is measured against those."""
+    photo, style = picture(96, 64, 1), picture(64, 128, 2)
+    photo.crop((16, 0, 80, 64)).resize((48, 48), Image.Resampling.LANCZOS).save(tmp_path / "result.png")
+    photo.save(tmp_path / "photo.png")
+    style.save(tmp_path / "style.png")
+    mask = np.zeros((64, 96), np.uint8)
+    mask[:, :32] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    region = Region(str(tmp_path / "style.png"), str(tmp_path / "mask.png"))
+    sample = EvaluatedPicture("a", tmp_path / "result.png", tmp_path / "photo.png", (region,), square=True)
+    result, seen = read_pair(sample)
+    assert torch.equal(result, seen), "the photo's square, fitted as the run fitted it"
+    encoder, shapes = load_inception("fid", random_inception), []
+
+    def maps(images: list[torch.Tensor]) -> torch.Tensor:
+        shapes.extend(tuple(image.shape) for image in images)
+        return torch.zeros(len(images), 64, 2048)
+
+    monkeypatch.setattr(encoder, "maps", maps)
+    with Store() as store:
+        assert store.distances("ssim", ssim, [sample], None, lambda *step: None)["a"] == pytest.approx(1)
+        weights = store.weights(sample, (1, 4), [])
+        assert weights.tolist() == [[1, 0, 0, 0]], "a quarter of the square"
+        assert store.weights(replace(sample, square=False), (1, 3), []).tolist() == [[1, 0, 0]]
+        store.extract(encoder, [Looked(sample.stylized), *sample.styles], lambda *step: None)
+    assert shapes == [(3, 48, 48), (3, 64, 64)], "the style's square, too"
+
+
 def test_files_of_the_same_bytes_are_encoded_once(
     folders: dict[str, Path], tmp_path: Path, random_inception: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,9 +307,9 @@ def test_files_of_the_same_bytes_are_encoded_once(
 
     monkeypatch.setattr(encoder, "maps", maps)
     with Store() as store:
-        store.extract(encoder, copies, lambda *step: None)
+        store.extract(encoder, list(map(Looked, copies)), lambda *step: None)
         assert len(seen) == 1
-        assert store.map(encoder, copies[2]).shape == (64, 2048)
+        assert store.map(encoder, Looked(copies[2])).shape == (64, 2048)
 
 
 def test_bad_options_are_explained() -> None:
@@ -293,9 +325,11 @@ def test_the_store_names_files_by_content(
     copy.write_bytes((folders["stylized"] / "0.png").read_bytes())
     encoder = load_inception("fid", random_inception)
     with Store() as store:
-        assert store._map_key(encoder, copy) == store._map_key(encoder, folders["stylized"] / "0.png")
+        first = Looked(folders["stylized"] / "0.png")
+        assert store._map_key(encoder, Looked(copy)) == store._map_key(encoder, first)
         other = load_inception("pytorch-fid", random_inception)
-        assert store._map_key(other, copy) != store._map_key(encoder, copy)
+        assert store._map_key(other, Looked(copy)) != store._map_key(encoder, Looked(copy))
+        assert store._map_key(encoder, Looked(copy, True)) != store._map_key(encoder, Looked(copy))
 
 
 @pytest.mark.usefixtures("warm_cache")
@@ -337,9 +371,11 @@ def test_a_stylized_picture_is_evaluated_from_its_record(
     from mast import stylize
     from mast.metrics import from_results
 
-    for name in ("a", "b"):
-        stylize(job, tiny_backbone, "mast", quick).save(tmp_path / f"{name}.png")
-    report = evaluate(from_results(tmp_path), options)
+    for name, fit in (("a", "resize"), ("b", "square")):
+        stylize(job, tiny_backbone, "mast", quick.with_(fit=fit)).save(tmp_path / f"{name}.png")
+    found = from_results(tmp_path)
+    assert [sample.square for sample in found.samples] == [False, True]
+    report = evaluate(found, options)
     assert (report.n, report.n_regions, report.n_styles) == (2, 4, 2)
     assert report.rfid is not None and np.isfinite(report.rfid)
     assert torch.isfinite(torch.tensor(report.artfid))

@@ -125,6 +125,11 @@ class Backbone:
         last = self.name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].lower()
         return own or last.removesuffix(".safetensors").removesuffix(".ckpt") in PAPER_MODELS
 
+    @property
+    def has_text(self) -> bool:
+        """Whether it was trained with prompts; one that was not, as the embedded model, is shown zeros."""
+        return bool(self.empty_prompt.any())
+
     @cached_property
     def stride(self) -> int:
         """Picture sides must be multiples of this: a latent cell, halved by all U-Net levels but one."""
@@ -156,8 +161,8 @@ class Backbone:
         digest.update(self.empty_prompt.detach().float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def schedule(self, steps: int) -> Schedule:
-        return make_schedule(self.scheduler.config, steps)
+    def schedule(self, steps: int, clean_end: bool = False) -> Schedule:
+        return make_schedule(self.scheduler.config, steps, clean_end)
 
     @torch.inference_mode()
     def encode(self, image: Tensor) -> Tensor:
@@ -171,15 +176,17 @@ class Backbone:
         image = self.autoencoder.decode(latent.to(self.device, self.autoencoder_dtype)).float()
         return self._finite(image, latent, "the decoded picture", self.autoencoder_dtype)
 
-    def predict(self, latent: Tensor, t: int) -> Tensor:
-        """One U-Net pass with the empty prompt; latent (b, c, h, w) -> prediction (b, c, h, w), float32.
+    def predict(self, latent: Tensor, t: int, prompt: Tensor | None = None) -> Tensor:
+        """One U-Net pass; latent (b, c, h, w) -> prediction (b, c, h, w), float32.
 
+        prompt: the embedding of another prompt than the empty one, (1 or b, tokens, channels).
         A thread waits here while another has the U-Net. Raises NotFinite rather than hand on NaN or infinity.
         """
         given = latent.to(self.device, self.dtype)
         if self.device.type == "cpu":
             given = given.contiguous(memory_format=torch.channels_last)
-        prompt = self.empty_prompt.expand(given.shape[0], -1, -1)
+        prompt = self.empty_prompt if prompt is None else prompt.to(self.device, self.dtype)
+        prompt = prompt.expand(given.shape[0], -1, -1)
         with exclusive(self.unet):
             prediction = self.unet(given, t, encoder_hidden_states=prompt, return_dict=False)[0].float()
         return self._finite(prediction, latent, f"the prediction at timestep {t}", self.dtype)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..job import InputError, Settings
-from ..methods import METHODS, make, paints_one_style
+from ..methods import METHODS, make, option_names, paints_one_style
 from ..methods.compositing import STRATEGIES
 from ..methods.spec import MethodSpec, default_name, parse_method
 
@@ -50,6 +50,15 @@ def variant(method: str, options: dict[str, Any], name: str | None = None) -> Va
     if not FOLDER.fullmatch(name):
         raise InputError(f"variant {name!r}: the name is also its folder's; use letters, digits, and . _ + -")
     return Variant(name, method, options)
+
+
+def as_released(one: Variant) -> Variant:
+    """The variant with its method as the authors' code runs it, where that has a switch and the variant does
+    not set it. Its name stays.
+    """
+    if "released" not in option_names(METHODS[one.method]) or "released" in one.options:
+        return one
+    return replace(one, options={**one.options, "released": True})
 
 
 # ------------------------------------------------------------------------------------------------ sets

@@ -227,7 +227,8 @@ def maps(
         work = Analysis(request, name, plotted=False)
         work.load()
         sites = work.backbone.sites
-        watcher = part.Maps(_layers(layers, len(sites)), part.spread(work.settings.steps - 1, shown))
+        moves = work.backbone.schedule(work.settings.steps, work.settings.clean_end).moves
+        watcher = part.Maps(_layers(layers, len(sites)), part.spread(len(moves), shown))
     (result,) = work.watch(watcher)
     seen = result.inputs
     styles = [(style.picture, f"{i + 1} {style.name}") for i, style in enumerate(seen.styles)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -51,6 +51,15 @@ def make(
     seed: Annotated[int, option(DATA, "N", "Decides which styles form a tuple.")] = 0,
     max_contents: Annotated[int | None, option(DATA, "N", "Only the first photos by name.", min=1)] = None,
     max_styles: Annotated[int | None, option(DATA, "N", "Only so many styles, by the seed.", min=2)] = None,
+    square: Annotated[
+        bool,
+        flag(
+            "--square",
+            help="Cut photos and their objects down to the centre square, the paper's format, before regions "
+            "are chosen.",
+            panel=DATA,
+        ),
+    ] = False,
     skip_small: Annotated[
         bool, flag("--skip-small", help="Leave a photo out of an N it has too few objects for.", panel=DATA)
     ] = False,
@@ -80,6 +89,7 @@ def make(
             numbers,
             seed=seed,
             max_styles=max_styles,
+            square=square,
             skip_small=skip_small,
             overwrite=overwrite,
             on_count=on_count,
@@ -160,13 +170,18 @@ def report(
         from ..bench.report.publish import SUFFIXES, check_stem, save
         from ..bench.report.report import build
         from ..bench.report.results import read_runs
+        from ..weights.registry import local
 
         made_from, runs = read_runs(folder, manifest, variant)
         target = check_stem(stem or folder / "report", overwrite or stem is None)
         written = [target.with_name(target.name + suffix) for suffix in SUFFIXES]
         check_outputs(written, [file.path for sample in made_from.samples for file in sample.files()], True)
         # Whatever is bad comes back by name, and ends the report once all is known.
-        options = metrics.options(device, size=size, cache=cache, skip_bad=True)
+        more: dict[str, Any] = {"size": size, "cache": cache, "skip_bad": True}
+        if metrics.inception is None and metrics.inception_weights is None:
+            papers = any(run.papers_protocol for run in runs) and local("art-inception") is not None
+            more |= {"inception": "artfid"} if papers else {}
+        options = metrics.options(device, **more)
     with counting(quiet) as on_count:
         verify(made_from, on_count)
     found = build(made_from, runs, measurer(options, quiet), everything)

@@ -49,6 +49,15 @@ class BenchOptions:
         Path,
         option(OUTPUT, "FOLDER", "The run folder; one folder per variant inside.", names=("-o", "--out")),
     ]
+    protocol: Annotated[
+        str | None,
+        option(
+            METHOD,
+            "NAME",
+            "paper: centre squares of 512 px, --preset paper, --composite all, every method as its authors "
+            "released it; what is said beside it wins.",
+        ),
+    ] = None
     composite: Annotated[
         str | None,
         option(METHOD, "HOW", "For one-style methods: all, hard, alpha, poisson or laplacian.", "alpha"),
@@ -76,12 +85,19 @@ class BenchOptions:
         from ..bench.data.manifest import read, verify
         from ..bench.run.order import parse_shard, select
         from ..bench.run.worker import BenchPlan
-        from ..bench.variants import with_composites
+        from ..bench.variants import as_released, with_composites
 
         run.check()
         if self.on not in ("local", "ray"):
             raise InputError(f"--on {self.on}: choose local or ray")
-        chosen = with_composites(variants, self.composite)
+        if self.protocol not in (None, "paper"):
+            raise InputError(f"--protocol {self.protocol}: there is one, paper; or leave it out")
+        composite, preset, changes = self.composite, run.preset, run.changes
+        if self.protocol == "paper":
+            variants = [as_released(one) for one in variants]
+            composite, preset = composite or "all", preset or "paper"
+            changes = {"fit": "square", **changes}
+        chosen = with_composites(variants, composite)
         found = read(self.manifest)
         samples = select(found.samples, parse_shard(self.shard), self.limit)
         verify(found)
@@ -99,14 +115,15 @@ class BenchOptions:
             manifest=found.path,
             out=self.out.resolve(),
             variants=tuple(chosen),
-            preset=run.preset,
-            changes=run.changes,
+            preset=preset,
+            changes=changes,
             model=run.model,
             device=run.device,
             dtype=run.dtype,
             prediction_type=run.prediction_type,
             threads=self.threads,
             retry_failed=self.retry_failed,
+            protocol=self.protocol,
         )
         return plan, samples, self._crew(plan)
 

@@ -24,7 +24,7 @@ def methods(
     with loading("the methods", as_json or not console.is_terminal):
         from ..methods import METHODS, option_names
 
-    facts = ("family", "needs", "licence", "reference", "about")
+    facts = ("family", "needs", "licence", "reference", "about", "released_changes")
     rows = [{"method": name, **{fact: getattr(m, fact) for fact in facts}} for name, m in METHODS.items()]
     if as_json:
         options = [{"options": option_names(method)} for method in METHODS.values()]
@@ -38,12 +38,15 @@ def methods(
     if wide:  # an address is one long word
         table.columns[2].width = max(len(word) for row in rows for word in row["needs"].split())
     for row in rows:
-        name, family, needs, licence, reference, about = row.values()
-        how = Text(about).append(f"\n{reference}" if reference else "", "dim")
+        name, family, needs, licence, reference, about, changes = row.values()
+        how = Text(about).append(f"\nreleased=on: {changes}" if changes else "")
+        how.append(f"\n{reference}" if reference else "", "dim")
         brief = Text(f"{family}; needs: {needs}; licence: {licence}\n").append_text(how)
         cells = [Text(family), Text(needs), Text(licence), how] if wide else [brief]
         table.add_row(Text(name, "bold"), *cells)
     page.print(table)
+    page.print("[dim]released=on (styleid:released=on) does as the authors' published code does, and joins")
+    page.print("[dim]regions by OpenCV's plain clone where --composite is poisson; see docs/methods.md")
 
 
 def models() -> None:

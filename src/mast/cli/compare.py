@@ -119,7 +119,8 @@ def compare(
             note(text)
     model = [] if backbone is None else [Path(backbone.name).name, f"{settings.steps} steps"]
     how = ", ".join([*model, f"{size} px"])
-    _draw(inputs, entries, f"{title}: {how}", height, output)
+    shown = inputs.squared(size) if settings.fit == "square" else inputs
+    _draw(shown, entries, f"{title}: {how}", height, output)
     report = _write(record_path, output, entries)
     print(json.dumps(report) if as_json else output)
 
@@ -155,7 +156,7 @@ def _check(
     device: torch.device,
     settings: Settings,
     overwrite: bool,
-) -> int | str:
+) -> int:
     """Refuses, before the first run, what the last one would stumble over; finds what is there already.
     Returns the size it paints at.
     """
@@ -164,14 +165,16 @@ def _check(
     from ..pipeline.provenance import provenance
 
     inputs, engine = job.for_method(entry.method), engine_of(entry.method, backbone, device)
-    settings = ready_to_paint(inputs, engine, settings).settings
+    ready = ready_to_paint(inputs, engine, settings)
     if entry.path.exists():
-        now = portable(provenance(inputs, engine.method, engine.record(), settings), entry.path.parent)
+        record = provenance(ready.inputs, engine.method, engine.record(), ready.settings)
+        now = portable(record, entry.path.parent)
         entry.made = json.loads(json.dumps(now)) == _provenance(entry.path)
     if not entry.made:
         check_output(entry.path, overwrite)
         check_output(entry.path.with_suffix(".json"), overwrite, (".json",))
-    return settings.size
+    assert isinstance(ready.settings.size, int)
+    return ready.settings.size
 
 
 def _provenance(path: Path) -> dict[str, Any] | None:

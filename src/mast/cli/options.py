@@ -134,7 +134,12 @@ class RunOptions:
     ] = "preview"
     preset: Annotated[
         str | None,
-        option(MODEL, "NAME", "paper (50 steps, plain inversion) or fast (12, refined).", "the model's"),
+        option(
+            MODEL,
+            "NAME",
+            "paper (50 steps and moves, plain inversion) or fast (12 steps, refined).",
+            "the model's",
+        ),
     ] = None
     steps: Annotated[int | None, option(MODEL, "N", "Timesteps of the schedule.", "the preset's")] = None
     inversion: Annotated[
@@ -155,7 +160,12 @@ class RunOptions:
     ] = None
     fit: Annotated[
         str | None,
-        option(MODEL, "HOW", "To the model's stride: resize, or pad, which keeps the aspect.", DEFAULTS.fit),
+        option(
+            MODEL,
+            "HOW",
+            "To the model's stride: resize; pad, which keeps the aspect; square, the centre only (paper).",
+            DEFAULTS.fit,
+        ),
     ] = None
     keep: Annotated[
         str | None,
@@ -366,8 +376,9 @@ class MetricOptions:
     """Which networks measure, and how R-FID draws."""
 
     inception: Annotated[
-        str, option(NETWORKS, "NAME", "The Inception: fid, pytorch-fid, or artfid (the paper's scale).")
-    ] = "fid"
+        str | None,
+        option(NETWORKS, "NAME", "The Inception: fid, pytorch-fid, or artfid (the paper's scale).", "fid"),
+    ] = None
     inception_weights: Annotated[
         Path | None, option(NETWORKS, "FILE", "Its file, e.g. art_inception.pth.", "fetched")
     ] = None
@@ -381,5 +392,5 @@ class MetricOptions:
         from ..backbone.device import resolve_device
         from ..metrics import Options
 
-        own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Options(**own, device=resolve_device(device), **more)
+        own = {f.name: getattr(self, f.name) for f in fields(self)} | {"inception": self.inception or "fid"}
+        return Options(**{**own, **more}, device=resolve_device(device))

@@ -125,7 +125,9 @@ def stylize(
         files.check(job, overwrite)
         inputs = read_job(job, chosen)
         if composited(chosen, inputs):
-            check_parts(inputs.masks, run.settings(None, composite=composite))
+            asked = run.settings(None, composite=composite)
+            taken = inputs.squared(min(inputs.photo.size)) if asked.fit == "square" else inputs
+            check_parts(taken.masks, asked)
         read = time.perf_counter()
 
         backbone = run.load() if METHODS[spec.method].needs_backbone else None

@@ -29,9 +29,9 @@ from . import lama, sts
 TauRule: TypeAlias = "float | Callable[[Tensor], Tensor]"
 """A fixed factor, or a function from the sharpness gap of each head (h,) to its factor (h,)."""
 
-CHUNK_BYTES = (
-    8 << 20
-)  # logits looked at in one go while collecting row statistics: about what a core's cache holds
+# Logits looked at in one go while collecting row statistics: on a CPU about what a core's cache holds; a GPU
+# has no such cache, and each chunk costs it five launches.
+CPU_CHUNK, GPU_CHUNK = 8 << 20, 128 << 20
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ def row_statistics(query: Tensor, key: Tensor) -> RowStatistics:
     scaled, transposed = query.float() / math.sqrt(dim), key.float().transpose(1, 2)
     log_z = torch.empty(heads, count, device=query.device)
     log_peak = torch.empty_like(log_z)
-    rows = max(1, min(count, CHUNK_BYTES // (4 * keys * heads)))
+    chunk_bytes = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK
+    rows = max(1, min(count, chunk_bytes // (4 * keys * heads)))
     for start in range(0, count, rows):
         chunk = slice(start, min(start + rows, count))
         raw = torch.bmm(scaled[:, chunk], transposed)

@@ -1,15 +1,17 @@
 """DDIM (Song et al. 2021, https://arxiv.org/abs/2010.02502) with eta 0, forwards and backwards.
 
-Convention: the clean latent *is* z at the first timestep. At each t the U-Net sees (z_t, t) and the latent
-moves to a neighbouring t, so features recorded while inverting equal features recomputed from the stored
-z_t, and inversion followed by denoising with one and the same prediction is the identity.
+Convention: at each t the U-Net sees (z_t, t) and the latent moves to a neighbouring t, so features recorded
+while inverting equal features recomputed from the stored z_t, and inversion followed by denoising with one
+and the same noise is the identity. Where the clean latent is depends on the schedule. Without a clean end it
+*is* z at the first timestep, and n timesteps make n - 1 moves. With one it lies below the first timestep, as
+the paper has it, and every timestep makes a move: the last one, from t = 1, leads to the clean end.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,12 +26,15 @@ class Schedule:
     """`timesteps` ascend from the clean end; `alphas[i]` is the cumulative alpha at timesteps[i].
 
     whole: how many timesteps the schedule has that this one is the clean part of; 0 where it is whole.
+    clean_end: the cumulative alpha of the clean latent, below the first timestep; None where the clean latent
+    is z at the first timestep.
     """
 
     timesteps: tuple[int, ...]
     alphas: tuple[float, ...]
     prediction_type: str
     whole: int = 0
+    clean_end: float | None = None
 
     def __len__(self) -> int:
         return len(self.timesteps)
@@ -38,9 +43,22 @@ class Schedule:
     def whole_length(self) -> int:
         return self.whole or len(self.timesteps)
 
+    @property
+    def moves(self) -> list[tuple[int, float]]:
+        """Denoising: the timesteps to move from, by their index, and the alpha that each move leads to."""
+        found = [(i, self.alphas[i - 1]) for i in range(len(self) - 1, 0, -1)]
+        return found if self.clean_end is None else [*found, (0, self.clean_end)]
+
+    @property
+    def whole_moves(self) -> int:
+        """Of the schedule that this one is the clean part of."""
+        return self.whole_length - (self.clean_end is None)
+
     def clean_part(self, count: int) -> Schedule:
         """The first `count` timesteps, those with the least noise."""
-        return Schedule(self.timesteps[:count], self.alphas[:count], self.prediction_type, self.whole_length)
+        return replace(
+            self, timesteps=self.timesteps[:count], alphas=self.alphas[:count], whole=self.whole_length
+        )
 
 
 def cumulative_alphas(config: Mapping[str, Any]) -> Tensor:
@@ -76,10 +94,11 @@ def _zero_terminal_snr(betas: Tensor) -> Tensor:
     return 1 - torch.cat([bar[:1], bar[1:] / bar[:-1]])
 
 
-def make_schedule(config: Mapping[str, Any], steps: int) -> Schedule:
+def make_schedule(config: Mapping[str, Any], steps: int, clean_end: bool = False) -> Schedule:
     """The `steps` timesteps of a scheduler config: leading, trailing or linspace spacing, with its offset.
 
-    SD 1.4 with 50 steps: t = 1, 21, ..., 981.
+    SD 1.4 with 50 steps: t = 1, 21, ..., 981. clean_end: with a move from the first timestep to where
+    diffusers ends, alpha 1 or, where the config does not set it to one (SD 1.4), that of timestep 0.
     """
     count = config.get("num_train_timesteps", 1000)
     if not 1 <= steps <= count:
@@ -102,7 +121,10 @@ def make_schedule(config: Mapping[str, Any], steps: int) -> Schedule:
     alphas = cumulative_alphas(config)
     timesteps = [min(max(t, 0), count - 1) for t in timesteps]
     # With zero terminal SNR the last alpha is 0 and nothing could be divided by its root.
-    return Schedule(tuple(timesteps), tuple(max(float(alphas[t]), 1e-8) for t in timesteps), prediction_type)
+    end = (1.0 if config.get("set_alpha_to_one", True) else float(alphas[0])) if clean_end else None
+    return Schedule(
+        tuple(timesteps), tuple(max(float(alphas[t]), 1e-8) for t in timesteps), prediction_type, 0, end
+    )
 
 
 def split(z: Tensor, prediction: Tensor, alpha: float, prediction_type: str) -> tuple[Tensor, Tensor]:

@@ -50,6 +50,7 @@ class Library:
             timesteps=self.schedule.timesteps,
             inversion="refined" if self.refined else "plain",
             **({"compiled": True} if self.backbone.compiled else {}),
+            **({"clean_end": end} if (end := self.schedule.clean_end) is not None else {}),
         )
 
     def feature_key(self, key: str, wants: Iterable[str]) -> str:
@@ -67,7 +68,7 @@ class Library:
             or (self.cache is not None and self.cache.find("trajectories", key) is not None)
         )
         if not known:
-            return passes(len(self.schedule), self.refined, bool(wants) and self.in_memory)
+            return passes(self.schedule, self.refined, bool(wants) and self.in_memory)
         stored = (
             self.cache is not None and self.cache.find("features", self.feature_key(key, wants)) is not None
         )
@@ -101,13 +102,15 @@ class Library:
         return trajectory, source
 
     def _read(self, key: str) -> Trajectory | None:
-        names = ("latents", "points") if self.refined else ("latents",)
-        found = self.cache.read("trajectories", key, names) if self.cache else None
-        if found is None or any(found[name].shape[:1] != (len(self.schedule),) for name in names):
+        lengths = {"latents": len(self.schedule)}
+        lengths |= {"points": len(self.schedule)} if self.refined else {}
+        lengths |= {} if self.schedule.clean_end is None else {"below": 1}
+        found = self.cache.read("trajectories", key, lengths) if self.cache else None
+        if found is None or any(found[name].shape[:1] != (count,) for name, count in lengths.items()):
             return None
         self.hits += 1
-        device = self.backbone.device
-        return Trajectory(found["latents"].to(device), found.get("points", found["latents"]).to(device))
+        kept = {name: found[name].to(self.backbone.device) for name in lengths}
+        return Trajectory(kept["latents"], kept.get("points", kept["latents"]), kept.get("below"))
 
     def _stored(self, wanted: str, wants: frozenset[str]) -> FeatureSource | None:
         steps, sites = range(len(self.schedule)), self.backbone.sites
@@ -139,6 +142,8 @@ class Library:
             tensors = {"latents": trajectory.latents.cpu()}
             if self.refined:
                 tensors["points"] = trajectory.points.cpu()
+            if trajectory.below is not None:
+                tensors["below"] = trajectory.below.cpu()
             self.cache.write("trajectories", key, tensors, about)
         if recorder is None:
             return trajectory, None

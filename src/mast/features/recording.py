@@ -7,8 +7,8 @@ short).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -28,19 +28,36 @@ STYLE = frozenset({"key", "value"})
 CONTENT = frozenset({"query", "key", "value", "residual", "statistics"})
 
 
-@dataclass(frozen=True)
 class SiteFeatures:
     """What was seen at one site: query, key, value (heads, tokens, d), residual (1, c, h, w), all float32
-    on the device.
+    on the device; statistics of the site's own self-attention. What was not recorded is None.
 
-    statistics: of the site's own self-attention. What was not asked for is None.
+    Each is fetched by its name when it is first asked for, and once: on a GPU that is a copy.
     """
 
-    query: Tensor | None = None
-    key: Tensor | None = None
-    value: Tensor | None = None
-    residual: Tensor | None = None
-    statistics: RowStatistics | None = None
+    def __init__(self, fetch: Callable[[str], Tensor | None]):
+        self._fetch = fetch
+
+    @cached_property
+    def query(self) -> Tensor | None:
+        return self._fetch("query")
+
+    @cached_property
+    def key(self) -> Tensor | None:
+        return self._fetch("key")
+
+    @cached_property
+    def value(self) -> Tensor | None:
+        return self._fetch("value")
+
+    @cached_property
+    def residual(self) -> Tensor | None:
+        return self._fetch("residual")
+
+    @cached_property
+    def statistics(self) -> RowStatistics | None:
+        found = self._fetch("statistics")
+        return None if found is None else RowStatistics(*found)
 
     def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.key is not None and self.value is not None
@@ -66,11 +83,7 @@ class Recorder:
                 self.seen[f"{site.index}.{name}"] = self._keep(tensor[0])
         if "statistics" in self.wants:
             # Of the rounded tensors: those are the ones that attention will meet.
-            rounded = (
-                self._keep(query[0]).to(query.device).float(),
-                self._keep(key[0]).to(query.device).float(),
-            )
-            found = row_statistics(*rounded)
+            found = row_statistics(query[0].to(self.dtype).float(), key[0].to(self.dtype).float())
             self.seen[f"{site.index}.statistics"] = torch.stack([found.log_z, found.log_peak]).cpu()
         if self.stop and site.index == self.last:
             raise StopForward
@@ -152,21 +165,38 @@ def at_site(
     use.
     """
 
-    def get(name: str) -> Tensor | None:
+    def fetch(name: str) -> Tensor | None:
         tensor = seen.get(f"{site.index}.{name}")
         if tensor is None:
             return None
-        tensor = tensor.to(device, torch.float32)
+        tensor = tensor.to(device).float()  # 16 bits travel, not 32
         return tensor.index_select(1, keep) if keep is not None and name in ("key", "value") else tensor
 
-    statistics = get("statistics")
-    return SiteFeatures(
-        get("query"),
-        get("key"),
-        get("value"),
-        get("residual"),
-        None if statistics is None else RowStatistics(*statistics),
-    )
+    return SiteFeatures(fetch)
+
+
+class StepFeatures:
+    """A picture's features at one timestep, site after site.
+
+    The last site asked about is held, so that its ResBlock and its attention, and all who look at one photo,
+    share what they fetch. keep: by grid, the only keys to use; latent: (h, w) of the picture's own.
+    """
+
+    def __init__(
+        self,
+        seen: Mapping[str, Tensor],
+        device: torch.device,
+        keep: Mapping[tuple[int, int], Tensor],
+        latent: tuple[int, int],
+    ):
+        self.seen, self.device, self.keep, self.latent = seen, device, keep, latent
+        self._held: tuple[int, SiteFeatures] | None = None
+
+    def at(self, site: Site) -> SiteFeatures:
+        if self._held is None or self._held[0] != site.index:
+            keep = self.keep.get(site.grid(self.latent))
+            self._held = site.index, at_site(self.seen, site, self.device, keep)
+        return self._held[1]
 
 
 def bytes_needed(

@@ -1,7 +1,7 @@
 """Pictures in and out: read with care, fitted to the model's stride, written with how they were made."""
 
 from .decoding import FORMATS, LARGEST, PICTURES, SMALLEST, describe, file_bytes
-from .fitting import pad_to, to_array, to_tensor, work_size
+from .fitting import centre_square, pad_to, squared, to_array, to_tensor, work_size
 from .reading import (
     COLOUR_TOLERANCE,
     colour_of,
@@ -21,6 +21,7 @@ __all__ = [
     "PICTURES",
     "SMALLEST",
     "TEXT_KEY",
+    "centre_square",
     "colour_of",
     "describe",
     "file_bytes",
@@ -33,6 +34,7 @@ __all__ = [
     "save_png",
     "save_result",
     "split_colour",
+    "squared",
     "to_array",
     "to_tensor",
     "with_alpha",

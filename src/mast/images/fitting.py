@@ -17,15 +17,30 @@ def work_size(
     """(w, h) a picture is resized to so that its longer side is about `size`, and (w, h) of the canvas, in
     whole strides.
 
-    resize: both are the nearest multiples of the stride. pad: the aspect is kept to the pixel and the
-    canvas rounded up.
+    resize, and square, whose pictures are cropped before: both are the nearest multiples of the stride.
+    pad: the aspect is kept to the pixel and the canvas rounded up.
     """
     scale = size / max(width, height)
-    if fit == "resize":
+    if fit in ("resize", "square"):
         sides = tuple(max(stride, round(side * scale / stride) * stride) for side in (width, height))
         return (sides[0], sides[1]), (sides[0], sides[1])
     inner = (max(1, round(width * scale)), max(1, round(height * scale)))
     return inner, (-(-inner[0] // stride) * stride, -(-inner[1] // stride) * stride)
+
+
+def centre_square(size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """(left, upper, right, lower) of the largest square in the middle of a picture of (w, h)."""
+    side = min(size)
+    left, upper = (size[0] - side) // 2, (size[1] - side) // 2
+    return left, upper, left + side, upper + side
+
+
+def squared(image: Image.Image, side: int | None = None) -> Image.Image:
+    """The picture's centre square, resized where a side is given: how the paper fits what it is given."""
+    box = centre_square(image.size)
+    image = image if box == (0, 0, *image.size) else image.crop(box)
+    wanted = image.size if side is None else (side, side)
+    return image if image.size == wanted else image.resize(wanted, Image.Resampling.LANCZOS)
 
 
 def to_tensor(image: Image.Image, inner: tuple[int, int], canvas: tuple[int, int]) -> Tensor:

@@ -12,7 +12,7 @@ from .feedforward.adain import AdaIN, GlobalAdaIN
 from .feedforward.bpc import BPC
 from .feedforward.stylemixer import StyleMixer
 from .mast import Mast, SharedAttention
-from .method import DiffusionMethod, Method, Reference, Scene, option_names, paints_one_style
+from .method import DiffusionMethod, Method, Reference, Scene, as_released, option_names, paints_one_style
 from .reconstruct import Reconstruct
 from .stylegallery import StyleGallery
 from .styleid import StyleID
@@ -54,6 +54,7 @@ __all__ = [
     "StyleID",
     "StyleMixer",
     "ZStar",
+    "as_released",
     "make",
     "option_names",
     "paints_one_style",

@@ -8,15 +8,17 @@ https://openreview.net/forum?id=eRSuwB78LH).
 3. StyleID again, where the style's keys and values at content place p get strength cos^2 times those of p's
    partner added, wherever the cosine is above a threshold.
 
-In the authors' code the features are those of the re-rendered picture with random noise, mean of eight; here
+In the authors' code the features are those of the decoded pictures with random noise, mean of eight; here
 they are those of the latents that inversion and reversed stylization pass at the timestep nearest to 261, so
-that a run has no randomness, and the reversed run ends there.
+that a run has no randomness, and the reversed run ends there. `released` does as the authors do, with noise
+that a recorded seed draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,12 +27,15 @@ from ..backbone.sites import Site
 from ..backbone.taps import block_features
 from ..core.ddim import Schedule
 from ..job import InputError
-from .correspondence import best_matches, nearest_step, same_place
-from .method import OnDenoise, Reference, Scene, unit_interval
+from .correspondence import best_matches, nearest_step, noisy_features, same_place
+from .method import Grid, OnDenoise, Reference, Scene, unit_interval
 from .styleid import StyleID, only_style
 
 TIMESTEP = 261
-Grid = tuple[int, int]
+NOISINGS = 8  # whose features the authors average
+
+
+Features: TypeAlias = Mapping[str, Tensor]  # by block, (c, h, w)
 
 
 @dataclass(frozen=True)
@@ -51,17 +56,25 @@ class Partners:
 @dataclass(frozen=True)
 class CoCoDiff(StyleID):
     """strength: of the added keys and values. threshold, fine_threshold: the cosine below which nothing is
-    added, at the coarse sites and at the fine ones. gamma, temperature, quirks: as in StyleID.
+    added, at the coarse sites and at the fine ones. gamma, temperature: as in StyleID.
+
+    released: as in StyleID; the features that are matched are those of the finished pictures, mean of eight
+    noisings, which `seed` draws; and fine_threshold holds everywhere after the first step, because the
+    authors' loop overwrites the other one.
     """
 
     strength: float = 0.6
     threshold: float = 0.4
     fine_threshold: float = 0.55
+    seed: int = 22
 
     name = "cocodiff"
     about = "StyleID with correspondences: matching parts of the style strengthen each other's places"
     licence = "none stated; see its page"
     reference = "Nie, Li, Tao, Wu, Wei, Zhao: CoCoDiff, ICLR 2026"
+    released_changes = (
+        "StyleID's; features of 8 noisings of the decoded picture; threshold 0.55 after the first step"
+    )
     content_features = frozenset({"query", "key", "value"})
     style_features = frozenset({"query", "key", "value"})
 
@@ -71,57 +84,97 @@ class CoCoDiff(StyleID):
             raise InputError(f"strength is {self.strength}; it must be from 0 to 10 (the authors use 0.6)")
         unit_interval("threshold", self.threshold)
         unit_interval("fine_threshold", self.fine_threshold)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise InputError(f"seed is {self.seed}; it must be a whole number, 0 or more")
 
     def reported_steps(self, schedule: Schedule) -> int:
-        """How often `sample` reports a step: the reversed run counts as well."""
-        first = len(schedule) - 2 if self.quirks else len(schedule) - 1
-        return len(schedule) - 1 + max(1, first - matched_step(schedule))
+        """How often `sample` reports a step: the reversed run counts as well, and so do looks at noise."""
+        own = super().reported_steps(schedule)
+        if self.released:
+            return 2 * own + 2 * NOISINGS
+        return own + max(1, len(schedule) - 1 - matched_step(schedule))
 
     @torch.inference_mode()
     def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
         rendered = self._reversed(scene, on_step)
-        partners = self._partners(scene, rendered)
-        paired = _Paired(self.gamma, self.temperature, self.quirks, partners)
+        blocks = list(dict.fromkeys(feature_block(site) for site in scene.backbone.sites))
+        content, style = (self._looks_again if self.released else self._looks)(
+            scene, rendered, blocks, on_step
+        )
+        partners = self._partners(scene, content, style, self.threshold)
+        later = self._partners(scene, content, style, self.fine_threshold) if self.released else partners
+        first, _ = self.denoising_path(scene)[0]
+        paired = _Paired(self.gamma, self.temperature, self.released, first, partners, later)
         return paired.sample(scene, on_step)
 
     def _reversed(self, scene: Scene, on_step: OnDenoise | None) -> Tensor:
-        """The latent (1, c, h', w') at the matched timestep of the style in the content's appearance."""
+        """The style in the content's appearance, (1, c, h', w'): its latent at the matched timestep, or as
+        released its clean one.
+        """
         style = only_style(self, scene)
         grids = {style.latent, *(site.grid(style.latent) for site in scene.backbone.sites)}
         masks = {grid: torch.ones(1, *grid, device=scene.backbone.device) for grid in grids}
         exchanged = Scene(scene.backbone, scene.schedule, style, [scene.content], masks, style.latent)
-        noise, clean = scene.content.trajectory.noise, scene.content.trajectory.latents[:1]
+        noise, clean = scene.content.trajectory.noise, scene.content.trajectory.clean
         until = matched_step(scene.schedule)
 
         def watch(step: int, latent: Tensor, x0: Tensor) -> None:
             if on_step is not None:
                 # This latent is not the picture's: what is shown meanwhile is the photo.
                 on_step(step, noise, clean)
-            if step - 1 <= until:
+            if step - 1 <= until and not self.released:
                 raise _Reached(latent)
 
         try:
-            StyleID(self.gamma, self.temperature, self.quirks).sample(exchanged, watch)
+            return StyleID(self.gamma, self.temperature, self.released).sample(exchanged, watch)
         except _Reached as reached:
             return reached.latent
-        raise AssertionError("a run passes every timestep of its schedule")
 
-    def _partners(self, scene: Scene, rendered: Tensor) -> Mapping[Grid, Partners]:
-        """By grid of the style, who is added to whom."""
+    def _looks(
+        self, scene: Scene, rendered: Tensor, blocks: list[str], on_step: OnDenoise | None
+    ) -> tuple[Features, Features]:
+        """Features of the content and of the style's latent at the matched timestep, by block."""
         step = matched_step(scene.schedule)
         t = scene.schedule.timesteps[step]
-        blocks = list(dict.fromkeys(feature_block(site) for site in scene.backbone.sites))
-        content = block_features(scene.backbone, scene.content.trajectory.latents[step : step + 1], t, blocks)
-        style = block_features(scene.backbone, rendered, t, blocks)
+        content = scene.content.trajectory.latents[step : step + 1]
+        return (
+            block_features(scene.backbone, content, t, blocks),
+            block_features(scene.backbone, rendered, t, blocks),
+        )
+
+    def _looks_again(
+        self, scene: Scene, rendered: Tensor, blocks: list[str], on_step: OnDenoise | None
+    ) -> tuple[Features, Features]:
+        """Features of the photo and of the finished picture, as the authors take them: both are noised eight
+        times; the picture has been decoded, cut down to 8 bits and encoded before.
+        """
+        backbone, trajectory = scene.backbone, scene.content.trajectory
+        t = min(TIMESTEP, backbone.scheduler.config.get("num_train_timesteps", 1000) - 1)
+        near = nearest_step(scene.schedule, t)
+        generator = torch.Generator().manual_seed(self.seed)
+
+        def tell() -> None:
+            if on_step is not None:
+                on_step(near, trajectory.noise, trajectory.clean)
+
+        picture = ((backbone.decode(rendered).clamp(-1, 1) + 1) * 127.5).floor() / 127.5 - 1
+        content, style = (
+            noisy_features(backbone, clean, t, blocks, generator, NOISINGS, tell)
+            for clean in (trajectory.clean, backbone.encode(picture))
+        )
+        return content, style
+
+    def _partners(
+        self, scene: Scene, content: Features, style: Features, least: float
+    ) -> Mapping[Grid, Partners]:
+        """By grid of the style, who is added to whom; least: the threshold of the coarse sites."""
         finest = min(site.shrink for site in scene.backbone.sites)
         found: dict[Grid, Partners] = {}
         for site in scene.backbone.sites:
-            grid = site.grid(scene.styles[0].latent)
-            if grid in found:
-                continue
-            block = feature_block(site)
-            least = self.fine_threshold if site.shrink == finest else self.threshold
-            found[grid] = self._pair(content[block], style[block], scene.styles[0], grid, least)
+            grid, block = site.grid(scene.styles[0].latent), feature_block(site)
+            if grid not in found:
+                own = self.fine_threshold if site.shrink == finest else least
+                found[grid] = self._pair(content[block], style[block], scene.styles[0], grid, own)
         return found
 
     def _pair(
@@ -141,15 +194,17 @@ class CoCoDiff(StyleID):
 
 @dataclass(frozen=True)
 class _Paired(StyleID):
-    """StyleID with partners added to the style's keys and values."""
+    """StyleID with partners added to the style's keys and values; later: those after the first step."""
 
-    partners: Mapping[Grid, Partners] | None = None
+    first: int = -1
+    partners: Mapping[Grid, Partners] = field(default_factory=dict)
+    later: Mapping[Grid, Partners] = field(default_factory=dict)
 
     def key_value(self, scene: Scene, site: Site) -> tuple[Tensor, Tensor]:
-        assert self.partners is not None
         key, value = super().key_value(scene, site)
-        partners = self.partners[site.grid(scene.styles[0].latent)]
-        return partners.join(key), partners.join(value)
+        partners = self.partners if scene.step == self.first else self.later
+        added = partners[site.grid(scene.styles[0].latent)]
+        return added.join(key), added.join(value)
 
 
 class _Reached(Exception):

@@ -29,8 +29,13 @@ ERODED = 3  # pixels that seamlessClone takes off every edge of its mask
 MARGIN = ERODED + 2  # so that it takes them, and its own ring of zeros, off what is added around the picture
 
 
-def composite(pictures: Sequence[np.ndarray], masks: np.ndarray, strategy: str) -> np.ndarray:
-    """One picture (H, W, 3) uint8 out of N of them by N masks (N, H, W), 0..1, that sum to 1."""
+def composite(
+    pictures: Sequence[np.ndarray], masks: np.ndarray, strategy: str, released: bool = False
+) -> np.ndarray:
+    """One picture (H, W, 3) uint8 out of N of them by N masks (N, H, W), 0..1, that sum to 1.
+
+    released: OpenCV's own clone instead of ours, where there are two.
+    """
     if strategy not in COMPOSITORS:
         raise InputError(f"composite is {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     if len(pictures) != len(masks):
@@ -41,7 +46,8 @@ def composite(pictures: Sequence[np.ndarray], masks: np.ndarray, strategy: str) 
                 f"picture {i + 1} is {picture.dtype} {picture.shape}; the masks ask for uint8 "
                 f"{(*masks.shape[1:], 3)}"
             )
-    return COMPOSITORS[strategy](pictures, partition(masks))
+    chosen = plain_poisson if released and strategy == "poisson" else COMPOSITORS[strategy]
+    return chosen(pictures, partition(masks))
 
 
 def partition(masks: np.ndarray) -> np.ndarray:
@@ -125,12 +131,36 @@ def blur(array: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 def poisson(pictures: Sequence[np.ndarray], masks: np.ndarray) -> np.ndarray:
     """Eq. poisson_compositing: C_1 is picture 1; the others are cloned into it in their order by OpenCV."""
+    return _in_order(_clone, pictures, masks)
+
+
+def plain_poisson(pictures: Sequence[np.ndarray], masks: np.ndarray) -> np.ndarray:
+    """The same by nothing but `seamlessClone`: with the shift at the picture's border, the lost rim and the
+    rounding down that `_clone` guards against.
+    """
+    return _in_order(_plain_clone, pictures, masks)
+
+
+def _in_order(
+    clone: Callable[..., np.ndarray], pictures: Sequence[np.ndarray], masks: np.ndarray
+) -> np.ndarray:
     cv2 = opencv()
     canvas = pictures[0]
     for picture, mask in zip(pictures[1:], masks[1:], strict=True):
         if mask.any():
-            canvas = _clone(cv2, picture, canvas, mask)
+            canvas = clone(cv2, picture, canvas, mask)
     return canvas.copy()
+
+
+def _plain_clone(cv2: Any, picture: np.ndarray, canvas: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    region = mask.astype(np.uint8) * 255
+    left, top, w, h = cv2.boundingRect(region)
+    centre = (left + w // 2, top + h // 2)
+    try:
+        cloned: np.ndarray = cv2.seamlessClone(picture, canvas, region, centre, cv2.NORMAL_CLONE)
+    except cv2.error:  # a few pixels, of which its erosion leaves nothing
+        return np.where(mask[..., None], picture, canvas)
+    return cloned
 
 
 def _clone(cv2: Any, picture: np.ndarray, canvas: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -4,13 +4,17 @@ Tang et al., NeurIPS 2023, https://arxiv.org/abs/2306.03881).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.ddim import Schedule
+from ..backbone.backbone import Backbone
+from ..backbone.taps import block_features
+from ..core.ddim import Schedule, cumulative_alphas
 
 CHUNK_BYTES = 32 << 20  # of the similarity table that is looked at in one go
 
@@ -52,3 +56,26 @@ def same_place(grid: tuple[int, int], other: tuple[int, int], device: torch.devi
 def nearest_step(schedule: Schedule, t: int) -> int:
     """The index of the timestep that is nearest by value."""
     return min(range(len(schedule)), key=lambda i: abs(schedule.timesteps[i] - t))
+
+
+def noisy_features(
+    backbone: Backbone,
+    clean: Tensor,
+    t: int,
+    blocks: Sequence[str],
+    generator: torch.Generator,
+    count: int,
+    on_pass: Callable[[], None],
+) -> dict[str, Tensor]:
+    """The blocks' outputs (c, h, w) for a clean latent (1, c, h, w) noised to timestep t, mean of `count`
+    noises that the generator draws, which is DIFT's own recipe. on_pass is called after each.
+    """
+    alpha = float(cumulative_alphas(backbone.scheduler.config)[t])
+    total: dict[str, Tensor] = {}
+    for _ in range(count):
+        # Drawn on the CPU: the same numbers whatever the device.
+        noise = torch.randn(clean.shape, generator=generator).to(clean.device)
+        found = block_features(backbone, math.sqrt(alpha) * clean + math.sqrt(1 - alpha) * noise, t, blocks)
+        total = {name: total[name] + value if total else value for name, value in found.items()}
+        on_pass()
+    return {name: value / count for name, value in total.items()}

@@ -6,20 +6,24 @@ k-means on their principal components, with as many clusters as the silhouette l
 cosine of mean diffusion features (weight .25), overlap of enclosing circles (.125), and cosine of DINOv2
 features (1) where such a model is installed.
 
-Left out of the authors' pipeline: depth (a model of its own), merging clusters by colour (its thresholds are
-those of one autoencoder) and a transformer with random weights before the cosine.
+As the authors' code has it (`released`), features come from the passes of a short inversion of its own, and
+clusters merge whose mean latents are near: a distance in the units of one autoencoder, Stable Diffusion's, so
+that ours leaves it out. Left out of both: depth (a model of its own), and a transformer with random weights
+before the cosine.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..backbone.taps import block_features
+from ..backbone.taps import block_features, tapped
+from ..core import ddim
 from ..core.masks import area_resample
 from .clustering import k_means
 from .cocodiff import feature_block
@@ -27,6 +31,7 @@ from .method import Reference, Scene
 from .semantics import semantic_features
 
 LOOKS = 15  # timesteps whose features are averaged
+NEAR_COLOURS = 0.85  # between the mean latents of clusters that become one, as released
 COMPONENTS = 60
 SAMPLE = 2048  # cells that the silhouette looks at
 SMALLEST = 0.01  # a cluster with a smaller share of the picture goes to its neighbours
@@ -45,19 +50,20 @@ class Cluster:
 
 
 @torch.inference_mode()
-def matched(scene: Scene, most: int = 10, semantic: str = "auto") -> Scene:
+def matched(scene: Scene, most: int = 10, semantic: str = "auto", released: bool = False) -> Scene:
     """A scene whose regions are clusters of the photo, each with the cluster of a style that it is most like.
 
     A style may serve several regions, or none. The same pictures always give the same scene.
     """
     pictures = [scene.content, *scene.styles]
-    features = [diffusion_features(scene, picture) for picture in pictures]
-    meanings = semantic_features(scene.backbone, [p.trajectory.latents[:1] for p in pictures], semantic)
+    look = short_features if released else diffusion_features
+    features = [look(scene, picture) for picture in pictures]
+    meanings = semantic_features(scene.backbone, [p.trajectory.clean for p in pictures], semantic)
     # What all the pictures have in common says nothing about who belongs to whom.
     every = torch.cat([feature.flatten(1) for feature in features], 1)
     middle, spread = every.mean(1).view(-1, 1, 1), every.std(1).view(-1, 1, 1) + 1e-6
     parts = [
-        _parts((feature - middle) / spread, meaning, picture, scene, most)
+        _parts((feature - middle) / spread, meaning, picture, scene, most, released)
         for feature, meaning, picture in zip(features, meanings, pictures, strict=True)
     ]
     candidates = [(style, part) for style, found in enumerate(parts[1:]) for part in found]
@@ -89,19 +95,59 @@ def diffusion_features(scene: Scene, reference: Reference) -> Tensor:
     steps = len(scene.schedule)
     looks = min(LOOKS, steps)
     block = feature_block(scene.backbone.sites[-1])
-    total: Tensor | None = None
-    weights = [1 / (1 + math.exp(5 * (look / looks - 0.7))) for look in range(looks)]
-    for look, weight in enumerate(weights):
+    found = []
+    for look in range(looks):
         step = look * steps // looks
         point = reference.trajectory.points[step : step + 1]
-        found = block_features(scene.backbone, point, scene.schedule.timesteps[step], [block])[block]
-        total = weight * found if total is None else total + weight * found
-    assert total is not None
+        found.append(block_features(scene.backbone, point, scene.schedule.timesteps[step], [block])[block])
+    return _mostly_clean(found)
+
+
+def _mostly_clean(looks: list[Tensor]) -> Tensor:
+    """The mean of features (c, h, w), of which the first weigh most; on the CPU."""
+    weights = [1 / (1 + math.exp(5 * (look / len(looks) - 0.7))) for look in range(len(looks))]
+    total = sum((w * seen for w, seen in zip(weights, looks, strict=True)), torch.zeros_like(looks[0]))
     return (total / sum(weights)).cpu()
 
 
+@dataclass(frozen=True)
+class ShortInversion:
+    """noise: (1, c, h, w) at the last of its timesteps; features: (c, h, w) of a block, one per pass."""
+
+    noise: Tensor
+    features: list[Tensor]
+
+
+@torch.inference_mode()
+def short_inversion(
+    scene: Scene, reference: Reference, block: str | None = None, on_pass: Callable[[int], None] | None = None
+) -> ShortInversion:
+    """The authors' inversion of 15 moves: t = 1, 67, ..., 925 with Stable Diffusion's schedule.
+
+    The U-Net is told the timestep that a move leads to, and the picture's latent is taken for that of
+    timestep 0. on_pass is called with the timestep of every pass, and may raise.
+    """
+    backbone, schedule = scene.backbone, scene.backbone.schedule(LOOKS)
+    here = float(ddim.cumulative_alphas(backbone.scheduler.config)[0])
+    z, seen = reference.trajectory.clean, list[Tensor]()
+    for t, alpha in zip(schedule.timesteps, schedule.alphas, strict=True):
+        with tapped(backbone.unet, [block] if block else []) as outputs:
+            prediction = backbone.predict(z, t)
+        _, noise = ddim.split(z, prediction, alpha, schedule.prediction_type)
+        z, here = ddim.carry(z, noise, here, alpha), alpha
+        seen += [output[0].float() for output in outputs.values()]
+        if on_pass is not None:
+            on_pass(t)
+    return ShortInversion(z, seen)
+
+
+def short_features(scene: Scene, reference: Reference) -> Tensor:
+    """`diffusion_features` of the passes of the authors' inversion."""
+    return _mostly_clean(short_inversion(scene, reference, feature_block(scene.backbone.sites[-1])).features)
+
+
 def _parts(
-    features: Tensor, meaning: Tensor | None, picture: Reference, scene: Scene, most: int
+    features: Tensor, meaning: Tensor | None, picture: Reference, scene: Scene, most: int, released: bool
 ) -> list[Cluster]:
     grid = (features.shape[1], features.shape[2])
     keep = picture.keep.get(scene.backbone.sites[-1].grid(picture.latent))
@@ -109,6 +155,9 @@ def _parts(
     if keep is not None:  # a style mask: the rest of the painting is not there
         inside = torch.zeros(grid).flatten().index_fill(0, keep.cpu(), 1).view(grid).bool()
     labels = cluster(features[:, inside].T, most)
+    if released:
+        colours = F.adaptive_avg_pool2d(picture.trajectory.clean[0].cpu(), grid)
+        labels = merged(labels, colours[:, inside].T)
     parts = []
     for label in range(int(labels.max()) + 1):
         mask = torch.zeros(grid)
@@ -200,3 +249,19 @@ def _without_crumbs(points: Tensor, labels: Tensor) -> Tensor:
     nearest = torch.cdist(points, centres).argmin(1)
     index = torch.full((len(sizes),), -1).index_copy(0, large, torch.arange(len(large)))[labels]
     return torch.where(index >= 0, index, nearest)
+
+
+def merged(labels: Tensor, colours: Tensor, near: float = NEAR_COLOURS) -> Tensor:
+    """Labels (n,) where clusters of near colours are one; colours: (n, c), latents of the points.
+
+    As the authors' code has it: of the clusters before it that a cluster is near to it joins the last, with
+    whatever that one has joined.
+    """
+    count = int(labels.max()) + 1
+    means = torch.stack([colours[labels == label].mean(0) for label in range(count)])
+    close = torch.cdist(means, means) < near
+    into = list(range(count))
+    for label in range(count):
+        before = [other for other in range(label) if close[other, label]]
+        into[label] = into[before[-1]] if before else label
+    return torch.unique(torch.tensor(into)[labels], return_inverse=True)[1]

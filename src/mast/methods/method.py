@@ -20,8 +20,10 @@ from ..backbone.instrument import controlled
 from ..backbone.sites import Site
 from ..core import ddim
 from ..features.inversion import Trajectory
-from ..features.recording import FeatureSource, SiteFeatures, at_site
+from ..features.recording import FeatureSource, SiteFeatures, StepFeatures
 from ..job import InputError
+
+Grid: TypeAlias = tuple[int, int]
 
 
 @dataclass
@@ -36,6 +38,11 @@ class Reference:
     keep: Mapping[tuple[int, int], Tensor] = field(default_factory=dict)
     weight: Tensor | None = None
     latent: tuple[int, int] = (0, 0)
+
+    def at(self, step: int, device: torch.device) -> StepFeatures:
+        """Its features at a timestep, as they are brought to a device."""
+        seen = self.source.features(step) if self.source else {}
+        return StepFeatures(seen, device, self.keep, self.latent)
 
 
 @dataclass(frozen=True)
@@ -64,29 +71,24 @@ class Scene:
     latent: tuple[int, int]
     taken_up: TakenUp | None = None
     step: int = -1
-    _content: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
-    _styles: Sequence[Mapping[str, Tensor]] = field(default_factory=list, repr=False)
+    _content: StepFeatures | None = field(default=None, repr=False)
+    _styles: Sequence[StepFeatures] = field(default_factory=list, repr=False)
 
     def set_step(self, step: int, same_photo: Scene | None = None) -> None:
         """Moves the clock to a timestep and fetches its features; the photo's from another scene of the same
         photo, where there is one.
         """
         self.step = step
-        if same_photo is not None:
-            self._content = same_photo._content
-        else:
-            self._content = self.content.source.features(step) if self.content.source else {}
-        self._styles = [style.source.features(step) if style.source else {} for style in self.styles]
+        device = self.backbone.device
+        self._content = same_photo._content if same_photo is not None else self.content.at(step, device)
+        self._styles = [style.at(step, device) for style in self.styles]
 
     def content_at(self, site: Site) -> SiteFeatures:
-        return at_site(self._content, site, self.backbone.device)
+        assert self._content is not None, "set_step comes first"
+        return self._content.at(site)
 
     def styles_at(self, site: Site) -> list[SiteFeatures]:
-        device = self.backbone.device
-        return [
-            at_site(seen, site, device, style.keep.get(site.grid(style.latent)))
-            for seen, style in zip(self._styles, self.styles, strict=True)
-        ]
+        return [style.at(site) for style in self._styles]
 
     def masks_at(self, site: Site) -> Tensor:
         """(N, tokens) on the site's grid."""
@@ -122,7 +124,9 @@ class Method:
     needs_backbone: ClassVar[bool] = True  # whether that is a diffusion model
     licence: ClassVar[str] = "MIT"  # of the authors' own code, where there is one
     reference: ClassVar[str] = ""  # authors, title, venue
+    released_changes: ClassVar[str] = ""  # one line on what `released` changes, where a method has it
     auto: bool = False  # it finds the regions itself; masks on the photo are not used
+    released: bool = False  # the authors' published code to the letter, where ours does something else
 
     def options(self) -> dict[str, Any]:
         """The method's parameters, as a record keeps them and `make` takes them."""
@@ -140,6 +144,13 @@ class Method:
 def option_names(method: type[Method]) -> list[str]:
     """What can be set of a method; a field that begins with _ is its own business."""
     return [f.name for f in fields(method) if f.init and not f.name.startswith("_")]  # type: ignore[arg-type]
+
+
+def as_released(method: Method) -> Method:
+    """The method as its authors' published code runs it; itself where there is no such switch."""
+    if "released" not in option_names(type(method)):
+        return method
+    return replace(method, released=True)  # type: ignore[type-var]
 
 
 def paints_one_style(method: Method | type[Method]) -> bool:
@@ -164,14 +175,22 @@ class DiffusionMethod(Method):
         """What the user should know of this method on a model. calibrated: its sharpness was fitted."""
         return []
 
+    def check(self, backbone: Backbone, latent: Grid, styles: Sequence[Grid]) -> None:
+        """Refuses, before the first pass, a model or sizes that it cannot paint with; latent, styles: (h, w)
+        of the latents of photo and styles.
+        """
+
+    def shares_passes(self) -> bool:
+        """Whether the runs of several regions may be one batch; not where `sample` is its own."""
+        return type(self).sample is DiffusionMethod.sample
+
     def reported_steps(self, schedule: ddim.Schedule) -> int:
         """How often `sample` reports a step."""
-        return len(schedule) - 1
+        return len(schedule.moves)
 
     def denoising_path(self, scene: Scene) -> list[tuple[int, float]]:
         """The timesteps to denoise at, by their index, and the alpha that each leads to."""
-        alphas = scene.schedule.alphas
-        return [(i, alphas[i - 1]) for i in range(len(alphas) - 1, 0, -1)]
+        return scene.schedule.moves
 
     def start(self, scene: Scene) -> Tensor:
         """The latent (1, c, h, w) to denoise from."""
@@ -193,7 +212,7 @@ class DiffusionMethod(Method):
 
     @torch.inference_mode()
     def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
-        """Denoises from the last timestep to the first, whose latent is the clean one; (1, c, h, w)."""
+        """Denoises from the last timestep to the clean latent, (1, c, h, w)."""
         schedule = scene.schedule
         z = self.start(scene) if scene.taken_up is None else scene.taken_up.noisy
         for i, to in self.denoising_path(scene):

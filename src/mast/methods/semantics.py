@@ -5,6 +5,7 @@ such a model is on this machine. Nothing is ever downloaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -56,6 +57,15 @@ def find(model: str) -> Any | None:
             raise InputError(f"{model}: {type(network).__name__} has no patches; give a DINOv2 model")
         return network.float().eval().requires_grad_(False)
     return None
+
+
+def is_here() -> bool:
+    """Whether "auto" would find a model; none is loaded for that."""
+    if find_spec("transformers") is None:
+        return False
+    from huggingface_hub import try_to_load_from_cache
+
+    return any(isinstance(try_to_load_from_cache(name, "config.json"), str) for name in KNOWN)
 
 
 @torch.inference_mode()

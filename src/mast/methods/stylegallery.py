@@ -10,8 +10,10 @@ where the styles' attention is a target that is not differentiated. It begins at
 normalised over its channels, which takes its colours away. Whatever no region covers has the photo itself for
 a style, at temperature 1; in the authors' code every place has one.
 
-A style mask leaves its keys out; the authors' code sets them to 0, so that they still take part. With `auto`
-the given masks are not used and `matching` finds regions and partners by itself.
+A style mask leaves its keys out. With `auto` the given masks are not used and `matching` finds regions and
+partners by itself. `released` does as the authors' code does: the inversion that the start comes from has 15
+moves and ends at t = 925; keys and values outside a partial style are set to 0, so that they still take part;
+and clusters whose colours are near become one.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from ..backbone.sites import Site
 from ..core.ddim import Schedule
 from ..job import InputError
 from .correspondence import nearest_step
-from .matching import matched
+from .matching import LOOKS, matched, short_inversion
 from .method import DiffusionMethod, OnDenoise, Reference, Scene
+from .semantics import KNOWN, is_here
 from .styleid import check_temperature
 
 MOST_STEPS = 1000
@@ -44,7 +47,8 @@ class StyleGallery(DiffusionMethod):
     temperature: multiplies the logits of the styles. auto: find regions in the photo and their partners in
     the styles by clustering, whatever masks are given. clusters: the most regions it may find. semantic: a
     DINOv2 folder that takes part in the matching; "auto" takes one from the local hub cache where there is
-    one, "none" never does. Nothing is downloaded.
+    one, "none" never does. Nothing is downloaded. released: start, partial styles and clusters as in the
+    authors' code.
     """
 
     steps: int = 150
@@ -54,10 +58,15 @@ class StyleGallery(DiffusionMethod):
     auto: bool = False
     clusters: int = 10
     semantic: str = "auto"
+    released: bool = False
 
     name = "stylegallery"
     about = "optimises the picture until its attention in each region is that of the region's style"
     reference = "He, Ye, Liu, Wu, Liu, Cai: StyleGallery, CVPR 2026"
+    released_changes = (
+        "starts at t = 925; keys outside a partial style are zero, not left out; clusters of near colours "
+        "merge"
+    )
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -72,25 +81,40 @@ class StyleGallery(DiffusionMethod):
             raise InputError(f"content_weight is {self.content_weight}; it must be from 0 to 100")
         check_temperature(self.temperature)
 
+    def model_notes(self, model: str, calibrated: bool) -> list[str]:
+        if not self.auto or self.semantic != "auto" or is_here():
+            return []
+        return [
+            "no DINOv2 model is here, and StyleGallery's matching counts it most: partners were chosen by "
+            "diffusion features and place alone, which is not the authors' method; "
+            f"hf download {KNOWN[0]}, or name a folder with stylegallery:semantic=FOLDER"
+        ]
+
     def reported_steps(self, schedule: Schedule) -> int:
-        """How often `sample` reports a step; a run that goes on from a smaller picture makes fewer."""
+        """How often `sample` reports a step; the inversion of a released start counts as well."""
+        return self._updates(schedule) + (LOOKS if self.released and not schedule.whole else 0)
+
+    def _updates(self, schedule: Schedule) -> int:
+        """Steps of Adam; a run that goes on from a smaller picture makes fewer."""
         return round(self.steps * len(schedule) / schedule.whole_length)
 
     def start(self, scene: Scene) -> Tensor:
         """The inverted photo, every cell with mean 0 and deviation 1 over its channels."""
-        noise = scene.content.trajectory.noise.clone()
-        return (noise - noise.mean(1, keepdim=True)) / (noise.std(1, keepdim=True) + 1e-8)
+        return _without_colours(scene.content.trajectory.noise.clone())
 
     def sample(self, scene: Scene, on_step: OnDenoise | None = None) -> Tensor:
         if self.auto:
-            scene = matched(scene, self.clusters, self.semantic)
+            scene = matched(scene, self.clusters, self.semantic, self.released)
         # Gradients must flow, whatever mode the caller is in.
         with torch.inference_mode(False), torch.enable_grad():
-            first = self.start(scene) if scene.taken_up is None else scene.taken_up.clean.clone()
+            if scene.taken_up is not None:
+                first = scene.taken_up.clean.clone()
+            else:
+                first = self._start_as_released(scene, on_step) if self.released else self.start(scene)
             latent = first.requires_grad_()
             adam = torch.optim.Adam([latent], lr=self.rate)
             timesteps = scene.backbone.schedule(self.steps).timesteps if self.steps else ()
-            timesteps = timesteps[: self.reported_steps(scene.schedule)]
+            timesteps = timesteps[: self._updates(scene.schedule)]
             for t in reversed(timesteps):
                 adam.zero_grad()
                 self.loss(scene, latent, t).backward()
@@ -101,6 +125,16 @@ class StyleGallery(DiffusionMethod):
                     if changed is not None:
                         latent.data.copy_(changed)
             return latent.detach()
+
+    def _start_as_released(self, scene: Scene, on_step: OnDenoise | None) -> Tensor:
+        """`start` from the short inversion; each of its passes is reported, with the photo for a picture."""
+        trajectory = scene.content.trajectory
+
+        def tell(t: int) -> None:
+            if on_step is not None:
+                on_step(nearest_step(scene.schedule, t), trajectory.noise, trajectory.clean)
+
+        return _without_colours(short_inversion(scene, scene.content, on_pass=tell).noise.clone())
 
     def loss(self, scene: Scene, latent: Tensor, t: int) -> Tensor:
         """What is minimised, a scalar, for a clean latent (1, c, h, w) shown at timestep t."""
@@ -126,6 +160,11 @@ class StyleGallery(DiffusionMethod):
             target = F.scaled_dot_product_attention(asked[None], key[None], value[None])[0]
         difference = (out.index_select(1, rows) - target).abs()
         return (difference * mask[rows].view(1, -1, 1)).sum() / out.numel()
+
+
+def _without_colours(noise: Tensor) -> Tensor:
+    """(1, c, h, w) with mean 0 and deviation 1 over the channels of every cell."""
+    return (noise - noise.mean(1, keepdim=True)) / (noise.std(1, keepdim=True) + 1e-8)
 
 
 @dataclass
@@ -154,7 +193,7 @@ def _look(scene: Scene, reference: Reference, t: int) -> dict[int, _Seen]:
     sites = scene.backbone.sites
     watch = _Watch(sites[-1].index)
     with controlled(scene.backbone.unet, sites, watch):
-        scene.backbone.visit(reference.trajectory.latents[:1].clone(), t)
+        scene.backbone.visit(reference.trajectory.clean.clone(), t)
     return watch.seen
 
 
@@ -176,7 +215,10 @@ class _Loss(Identity):
         for mask, style, reference in zip(masks, self.styles, self.scene.styles, strict=True):
             key_, value_ = style[site.index].key, style[site.index].value
             keep = reference.keep.get(site.grid(reference.latent))
-            if keep is not None:
+            if keep is not None and self.method.released:
+                inside = torch.zeros_like(key_[:1, :, :1]).index_fill(1, keep, 1)
+                key_, value_ = key_ * inside, value_ * inside
+            elif keep is not None:
                 key_, value_ = key_.index_select(1, keep), value_.index_select(1, keep)
             self.terms.append(self.method.style_term(out, own, key_, value_, mask, hot))
         rest = 1 - masks.sum(0)

@@ -27,21 +27,22 @@ GAMMA = 0.75  # the authors' default
 class StyleID(DiffusionMethod):
     """gamma: how much of the content's query is kept, 0.75, or 0.3 for a stronger style.
 
-    temperature: multiplies the logits. quirks: the schedule of the authors' code instead of ours, for parity.
-    There the inversion makes one move more, from the last timestep of the schedule (981) to the last of all
-    (999); denoising leaves out its first step and takes that latent for the one at the timestep before (961);
-    and a last move, made by the U-Net at the first timestep (1), leads to timestep 0. The number of steps is
-    the same. Ours starts at the timestep that the latent belongs to and ends at the first one.
+    temperature: multiplies the logits. released: the schedule of the authors' code instead of ours. There the
+    inversion makes one move more, from the last timestep of the schedule (981) to the last of all (999);
+    denoising leaves out its first step and takes that latent for the one at the timestep before (961); and
+    its last move, made by the U-Net at the first timestep (1), leads to timestep 0. Ours starts at the
+    timestep that the latent belongs to.
     """
 
     gamma: float = GAMMA
     temperature: float = 1.5
-    quirks: bool = False
+    released: bool = False
 
     name = "styleid"
     about = "one style for the whole photo: blended queries, the style's keys and values, sharper logits"
     family = "global-single"
     reference = "Chung, Hyun, Heo: Style Injection in Diffusion, CVPR 2024"
+    released_changes = "denoises from t = 961 on, starting with the latent of t = 999"
     content_features = frozenset({"query"})
     style_features = STYLE
 
@@ -53,7 +54,7 @@ class StyleID(DiffusionMethod):
         """The content's noise with the channel statistics of the style's, over the whole latent."""
         style = only_style(self, scene)
         content_noise, style_noise = scene.content.trajectory.noise, style.trajectory.noise
-        if self.quirks:
+        if self.released and not scene.schedule.whole:
             content_noise, style_noise = _to_the_very_end(scene, content_noise, style_noise)
         return adain(content_noise, style_noise, style.weight)
 
@@ -71,9 +72,15 @@ class StyleID(DiffusionMethod):
         """The style's keys and values (heads, tokens, d) at a site."""
         return scene.styles_at(site)[0].key_value()
 
+    def reported_steps(self, schedule: ddim.Schedule) -> int:
+        own = self.released and not schedule.whole
+        return len(schedule) - 1 if own else super().reported_steps(schedule)
+
     def denoising_path(self, scene: Scene) -> list[tuple[int, float]]:
-        """With quirks, the authors' loop: from the last timestep but one to the first, and on to 0."""
-        if not self.quirks or scene.taken_up is not None:
+        """As released, the authors' loop: from the last timestep but one to the first, and on to 0. A run
+        that goes on from a smaller picture makes the ordinary moves.
+        """
+        if not self.released or scene.schedule.whole:
             return super().denoising_path(scene)
         targets = (float(ddim.cumulative_alphas(scene.backbone.scheduler.config)[0]), *scene.schedule.alphas)
         return [(i, targets[i]) for i in range(len(scene.schedule) - 2, -1, -1)]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..features.cache import Cache
-from ..job import InputError, Region
+from ..job import InputError
 from ..weights.registry import OnBytes
 from .evaluation import BIASED, FEW, METRICS, Evaluation
 from .fid import Statistics, artfid, fid
@@ -21,7 +21,7 @@ from .inception import DIMENSIONS, NAMES, InceptionEncoder, load_inception
 from .intervals import FEWEST, Interval, interval_of_mean, interval_of_pairs
 from .lpips import load_lpips
 from .regional import REPEATS, RegionDistances, RegionPair, region_distances, region_pairs
-from .samples import Collection, EvaluatedPicture
+from .samples import Collection, EvaluatedPicture, Looked
 from .store import Distance, OnCount, Store
 from .structure import load_cfsd, ssim
 
@@ -101,8 +101,9 @@ def evaluate(
     loaded = networks or load_networks(options, on_bytes)
     encoder, notes = loaded.encoder, list(found.notes)
     with Store(Cache() if options.cache else None, options.batch) as store:
-        assigned = [_style(region) for sample in found.samples for region in sample.regions]
-        store.extract(encoder, [*(s.stylized for s in found.samples), *found.styles, *assigned], tell)
+        assigned = [style for sample in found.samples for style in sample.styles]
+        alone = [Looked(path) for path in (*(s.stylized for s in found.samples), *found.styles)]
+        store.extract(encoder, [*alone, *assigned], tell)
         values = {
             name.split()[0]: store.distances(name, distance, found.samples, options.size, tell)
             for name, distance in loaded.distances.items()
@@ -131,7 +132,7 @@ def evaluate(
         report = Evaluation(
             n=len(samples),
             n_regions=len(pairs),
-            n_styles=len({store.hash(_style(r)) for s in samples for r in s.regions}) or len(styles),
+            n_styles=len({store.hash(style.path) for s in samples for style in s.styles}) or len(styles),
             fid=frechet,
             artfid=None if frechet is None else artfid(frechet, means["lpips"]),
             **means,
@@ -156,10 +157,6 @@ def evaluate(
         notes.append(FEW)
     report.seconds = time.perf_counter() - began
     return report
-
-
-def _style(region: Region) -> Path:
-    return Path(str(region.style))
 
 
 def _weights(
@@ -193,7 +190,7 @@ def _sound(
         sample
         for sample in samples
         if not problems.keys()
-        & {sample.name, str(sample.stylized), *(str(_style(region)) for region in sample.regions)}
+        & {sample.name, str(sample.stylized), *(str(style.path) for style in sample.styles)}
     ]
     if not sound:
         raise InputError(f"no result is left to evaluate: {len(problems)} files are missing or damaged")
@@ -208,9 +205,8 @@ def _pairs(
     skipped = 0
     for sample in samples:
         if sample.name in weights:
-            styles = [str(_style(region)) for region in sample.regions]
-            features = store.map(encoder, sample.stylized)
-            more, without = region_pairs(features, weights[sample.name], styles, sample.name)
+            features = store.map(encoder, Looked(sample.stylized))
+            more, without = region_pairs(features, weights[sample.name], sample.styles, sample.name)
             pairs += more
             skipped += without
     return pairs, skipped
@@ -226,10 +222,10 @@ def _fid(
     """FID of the results to their styles, or to the set of styles where none is assigned."""
     results, wanted = Statistics(DIMENSIONS), Statistics(DIMENSIONS)
     for sample in samples:
-        results.add(store.map(encoder, sample.stylized).mean(0))
-    counts = Counter(_style(region) for sample in samples for region in sample.regions)
-    for path, times in (counts or Counter(styles)).items():
-        wanted.add(store.map(encoder, path).mean(0), times)
+        results.add(store.map(encoder, Looked(sample.stylized)).mean(0))
+    counts = Counter(style for sample in samples for style in sample.styles)
+    for style, times in (counts or Counter(map(Looked, styles))).items():
+        wanted.add(store.map(encoder, style).mean(0), times)
     if results.n < 2 or wanted.n < 2:
         notes.append(f"FID needs at least 2 results and 2 styles; there are {results.n} and {wanted.n}")
         return None

@@ -12,8 +12,9 @@ regions, whose mean is 0 when outputs are as their styles, however often a style
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,13 +31,13 @@ MEMORY = 1 << 28  # bytes for the references of the repeats that are drawn at on
 
 @dataclass(frozen=True)
 class RegionPair:
-    """An output's embedding in one region (d,) and the weights (cells,) it was pooled with; the names of its
-    style and of the picture it lies in.
+    """An output's embedding in one region (d,) and the weights (cells,) it was pooled with; its style, by
+    whatever name its features go, and the name of the picture it lies in.
     """
 
     embedding: Tensor
     weights: Tensor
-    style: str
+    style: Hashable
     picture: str
 
 
@@ -76,7 +77,7 @@ def pool(features: Tensor, weights: Tensor) -> Tensor:
 
 
 def region_pairs(
-    features: Tensor, weights: Tensor, styles: Sequence[str], picture: str
+    features: Tensor, weights: Tensor, styles: Sequence[Hashable], picture: str
 ) -> tuple[list[RegionPair], int]:
     """The pairs of one output, and how many of its regions have no cell.
 
@@ -106,7 +107,7 @@ def support_matched(weights: Tensor, cells: int, repeats: int, rng: np.random.Ge
 
 def region_distances(
     pairs: Sequence[RegionPair],
-    style_map: Callable[[str], Tensor],
+    style_map: Callable[[Any], Tensor],
     seed: int = 0,
     repeats: int = REPEATS,
     on_repeat: Callable[[int, int], None] | None = None,
@@ -156,7 +157,7 @@ def region_distances(
 
 
 def _references(
-    pairs: Sequence[RegionPair], style_map: Callable[[str], Tensor], seed: int, repeats: int, d: int
+    pairs: Sequence[RegionPair], style_map: Callable[[Any], Tensor], seed: int, repeats: int, d: int
 ) -> Iterator[Tensor]:
     """`repeats` draws of a reference for every pair, (n, d) each; as many at once as memory allows."""
     at_once = max(1, min(repeats, MEMORY // (4 * d * len(pairs))))

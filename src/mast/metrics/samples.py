@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core.masks import separate
-from ..images import OUTPUTS, read_mask, read_provenance
+from ..images import OUTPUTS, centre_square, read_mask, read_provenance
 from ..job import InputError, Region
 from ..pipeline.provenance import job_from
 from ..regions.masks import match_size, region_name
@@ -21,13 +21,31 @@ LISTED = 3  # pictures without a record that a note names
 
 
 @dataclass(frozen=True)
+class Looked:
+    """A picture that a network looks at: its file, or only the centre square of it."""
+
+    path: Path
+    square: bool = False
+
+
+@dataclass(frozen=True)
 class EvaluatedPicture:
-    """One result. `regions` is empty when its styles are not known."""
+    """One result. `regions` is empty when its styles are not known.
+
+    square: it was made from the centre squares of its photo, masks and styles (fit = "square"), and these are
+    what it is compared with.
+    """
 
     name: str
     stylized: Path
     content: Path
     regions: tuple[Region, ...] = ()
+    square: bool = False
+
+    @property
+    def styles(self) -> tuple[Looked, ...]:
+        """Of each region."""
+        return tuple(Looked(Path(str(region.style)), self.square) for region in self.regions)
 
 
 @dataclass
@@ -55,6 +73,7 @@ def from_results(folder: Path) -> Collection:
                 others.append(str(path))
                 continue
             job = job_from(record, path.parent)
+            square = record.get("settings", {}).get("fit") == "square"
         except InputError as error:
             found.problems[str(path)] = str(error)
             continue
@@ -63,7 +82,7 @@ def from_results(folder: Path) -> Collection:
             continue
         inside = path.relative_to(folder)
         name = str(inside.with_suffix("") if path.suffix.lower() == ".png" else inside)
-        found.samples.append(EvaluatedPicture(name, path, Path(str(job.content)), job.regions))
+        found.samples.append(EvaluatedPicture(name, path, Path(str(job.content)), job.regions, square))
     if others:
         more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
         found.notes.append(
@@ -172,7 +191,9 @@ def _of(folder: Path, name: str) -> list[Path]:
 
 
 def read_regions(sample: EvaluatedPicture, size: tuple[int, int], notes: list[str]) -> Tensor:
-    """(N, H, W) at (W, H): the sample's masks, freed of overlap, what is left over filled in; some empty."""
+    """(N, H, W) at (W, H) of the photo, or its centre square: the sample's masks, freed of overlap, what is
+    left over filled in; some empty.
+    """
     masks: list[Tensor | None] = []
     for i, region in enumerate(sample.regions):
         if region.mask is None:
@@ -190,4 +211,6 @@ def read_regions(sample: EvaluatedPicture, size: tuple[int, int], notes: list[st
         )
     rest = (1 - separated.sum(0)).clamp(0, 1)
     parts = iter(separated)
-    return torch.stack([rest if mask is None else next(parts) for mask in masks])
+    whole = torch.stack([rest if mask is None else next(parts) for mask in masks])
+    left, upper, right, lower = centre_square(size) if sample.square else (0, 0, *size)
+    return whole[:, upper:lower, left:right]

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from ..features.cache import Cache
 from ..files import sha256
-from ..images import read_rgb, split_colour
+from ..images import read_rgb, split_colour, squared
 from ..job import InputError, Region
 from .inception import InceptionEncoder
 from .regional import region_weights
-from .samples import EvaluatedPicture, read_regions
+from .samples import EvaluatedPicture, Looked, read_regions
 
 KIND = "metrics"
 OnCount: TypeAlias = Callable[[str, int, int], None]  # stage, done, total
@@ -62,39 +62,40 @@ class Store:
 
     # ---------------------------------------------------------------------------------------- feature maps
 
-    def extract(self, encoder: InceptionEncoder, paths: Sequence[Path], on_count: OnCount) -> None:
+    def extract(self, encoder: InceptionEncoder, pictures: Sequence[Looked], on_count: OnCount) -> None:
         """Computes, in batches, the maps that are missing. Files that cannot be read go to `problems`."""
-        paths = list(dict.fromkeys(paths))
+        pictures = list(dict.fromkeys(pictures))
         waiting: dict[str, Tensor] = {}
-        for i, path in enumerate(paths):
+        for i, picture in enumerate(pictures):
             try:
-                key = self._map_key(encoder, path)
+                key = self._map_key(encoder, picture)
                 if key not in waiting and self.cache.find(KIND, key) is None:
-                    waiting[key] = to_levels(read_rgb(path))
+                    waiting[key] = to_levels(_seen(picture))
             except InputError as error:
-                self.problems[str(path)] = str(error)
-            if len(waiting) >= self.batch or (waiting and i + 1 == len(paths)):
+                self.problems[str(picture.path)] = str(error)
+            if len(waiting) >= self.batch or (waiting and i + 1 == len(pictures)):
                 maps = encoder.maps(list(waiting.values()))
                 for key, features in zip(waiting, maps, strict=True):
                     self.cache.write(KIND, key, {"map": features})
                 waiting = {}
-            on_count("features", i + 1, len(paths))
+            on_count("features", i + 1, len(pictures))
 
-    def map(self, encoder: InceptionEncoder, path: Path | str) -> Tensor:
+    def map(self, encoder: InceptionEncoder, picture: Looked) -> Tensor:
         """(cells, 2048) of a picture; made again when the cache has dropped it meanwhile."""
-        key = self._map_key(encoder, path)
+        key = self._map_key(encoder, picture)
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
         kept = self.cache.read(KIND, key)
-        features = kept["map"] if kept else encoder.maps([to_levels(read_rgb(path))])[0]
+        features = kept["map"] if kept else encoder.maps([to_levels(_seen(picture))])[0]
         self._held[key] = features
         if len(self._held) > HELD:
             self._held.popitem(last=False)
         return features
 
-    def _map_key(self, encoder: InceptionEncoder, path: Path | str) -> str:
-        return _key("map", encoder.name, encoder.fingerprint, encoder.size, self.hash(path))
+    def _map_key(self, encoder: InceptionEncoder, picture: Looked) -> str:
+        part = ("square",) if picture.square else ()
+        return _key("map", encoder.name, encoder.fingerprint, encoder.size, self.hash(picture.path), *part)
 
     # ---------------------------------------------------------------------------------------- regions
 
@@ -102,7 +103,8 @@ class Store:
         """(regions, cells): the sample's masks on the feature grid."""
         with Image.open(sample.content) as photo:
             size = photo.size[::-1] if photo.getexif().get(0x0112, 1) >= 5 else photo.size
-        key = _key("regions", grid, size, [self._mask_name(region) for region in sample.regions])
+        part = ("square",) if sample.square else ()
+        key = _key("regions", grid, size, [self._mask_name(region) for region in sample.regions], *part)
         kept = self.cache.read(KIND, key)
         if kept is not None:
             return kept["weights"]
@@ -142,7 +144,9 @@ class Store:
 
         for i, sample in enumerate(samples):
             try:
-                key = _key("distance", name, size, self.hash(sample.stylized), self.hash(sample.content))
+                part = ("square",) if sample.square else ()
+                pair = self.hash(sample.stylized), self.hash(sample.content)
+                key = _key("distance", name, size, *pair, *part)
                 kept = self.cache.read(KIND, key)
                 if kept is not None:
                     values[sample.name] = float(kept["value"])
@@ -159,8 +163,11 @@ class Store:
 
 
 def read_pair(sample: EvaluatedPicture, size: int | None = None) -> tuple[Tensor, Tensor]:
-    """Result and photo (3, h, w) in [0, 1], at the result's size or with the longer side `size`."""
+    """Result and photo, or its centre square, (3, h, w) in [0, 1], at the result's size or with the longer
+    side `size`.
+    """
     result, photo = read_rgb(sample.stylized, "result"), read_rgb(sample.content, "photo")
+    photo = squared(photo) if sample.square else photo
     if abs((result.width / result.height) / (photo.width / photo.height) - 1) > 0.05:
         raise InputError(
             f"{sample.stylized}: {result.width}x{result.height} has another shape than its photo "
@@ -177,6 +184,11 @@ def read_pair(sample: EvaluatedPicture, size: int | None = None) -> tuple[Tensor
         )
     pair = [p if p.size == wanted else p.resize(wanted, Image.Resampling.LANCZOS) for p in (result, photo)]
     return to_levels(pair[0]) / 255, to_levels(pair[1]) / 255
+
+
+def _seen(picture: Looked) -> Image.Image:
+    image = read_rgb(picture.path)
+    return squared(image) if picture.square else image
 
 
 def to_levels(image: Image.Image) -> Tensor:

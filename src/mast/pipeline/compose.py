@@ -31,9 +31,11 @@ def _with_rest(masks: np.ndarray) -> np.ndarray:
     return np.concatenate([(1 - masks.sum(0, keepdims=True)).clip(0, 1), masks])
 
 
-def join_parts(parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings) -> Image.Image:
+def join_parts(
+    parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings, released: bool = False
+) -> Image.Image:
     """The parts, all of the photo's size, as one picture. A region's strength is how much of its part is
-    seen over the photo.
+    seen over the photo. released: by OpenCV's own clone where it is Poisson's turn.
     """
     photo = inputs.photo
     pictures = [
@@ -44,7 +46,7 @@ def join_parts(parts: Sequence[Image.Image], inputs: JobInputs, settings: Settin
     if settings.keep_unassigned == "exact":
         arrays, weights = [np.asarray(photo), *arrays], _with_rest(weights)
     return keep_surroundings(
-        Image.fromarray(composite(arrays, weights, settings.composite)), inputs, settings
+        Image.fromarray(composite(arrays, weights, settings.composite, released)), inputs, settings
     )
 
 
@@ -69,9 +71,16 @@ def _repainted(masks: Tensor) -> Image.Image:
     return Image.fromarray(np.minimum(np.clip(2 * soft - 255, 0, 255).round().astype(np.uint8), cover))
 
 
-def finished(parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings, join: bool) -> Image.Image:
-    """The picture that a run's parts make; join: there is one part per region. What was transparent stays."""
-    image = join_parts(parts, inputs, settings) if join else keep_surroundings(parts[0], inputs, settings)
+def finished(
+    parts: Sequence[Image.Image], inputs: JobInputs, settings: Settings, join: bool, released: bool = False
+) -> Image.Image:
+    """The picture that a run's parts make; join: there is one part per region; released: as its method was.
+    What was transparent stays.
+    """
+    if join:
+        image = join_parts(parts, inputs, settings, released)
+    else:
+        image = keep_surroundings(parts[0], inputs, settings)
     return image if inputs.alpha is None else with_alpha(image, inputs.alpha, inputs.photo)
 
 
@@ -85,4 +94,5 @@ def recomposite(result: Result, strategy: str) -> Result:
     settings, inputs = Settings(**recorded), result.inputs
     check_parts(inputs.masks, settings)
     record = {**result.provenance, "settings": recorded}
-    return replace(result, image=finished(result.parts, inputs, settings, True), provenance=record)
+    released = bool(record["method"].get("released", False))
+    return replace(result, image=finished(result.parts, inputs, settings, True, released), provenance=record)

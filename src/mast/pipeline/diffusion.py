@@ -86,8 +86,8 @@ class DiffusionEngine:
         coarsest = min(self._grids(self._latent(ready)))
         sizes = [float(mask.sum()) for mask in inputs.masks]
         check_survival(ready.masks_on(coarsest), coarsest, list(inputs.names), sizes)
-        for style in ready.styles:
-            self._part_used(style)
+        parts = [self._part_used(style) for style in ready.styles]
+        self.method.check(self.backbone, self._latent(ready), [part["latent"] for part in parts])
 
     def record(self) -> dict[str, Any]:
         """What a record says of the model behind a picture."""
@@ -111,7 +111,7 @@ class DiffusionEngine:
         Above the model's own size, coarse to fine: each level takes up the picture of the level below it.
         """
         backbone, settings = self.backbone, run.settings
-        whole = backbone.schedule(settings.steps)
+        whole = backbone.schedule(settings.steps, settings.clean_end)
         sizes = self._levels(settings)
         latents: list[Tensor] = []
         below: Prepared | None = None
@@ -267,7 +267,7 @@ def can_share_passes(method: DiffusionMethod, scenes: Sequence[Scene]) -> bool:
     a convolution depend on the size of its batch, so there the runs go one by one.
     """
     device = scenes[0].backbone.device
-    if len(scenes) < 2 or device.type != "cuda" or type(method).sample is not DiffusionMethod.sample:
+    if len(scenes) < 2 or device.type != "cuda" or not method.shares_passes():
         return False
     h, w = scenes[0].latent
     width = scenes[0].backbone.unet.config.block_out_channels[0]

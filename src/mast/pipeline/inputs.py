@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..images import describe, read_photo, read_rgb
+from ..core.masks import area_resample
+from ..images import centre_square, describe, read_photo, read_rgb, squared
 from ..job import InputError, Job
 from ..methods import Method, paints_one_style
 from ..regions.masks import read_masks, read_style_mask, region_name, style_mask_name
@@ -26,6 +27,16 @@ class StyleInput:
     name: str
     mask: Tensor | None = None
     mask_name: str = ""
+
+    def squared(self) -> StyleInput:
+        """The painting's centre square, and its mask's; one that has nothing there is refused."""
+        mask = None if self.mask is None else _centre(self.mask)
+        if mask is not None and not mask.any():
+            raise InputError(
+                f"{self.mask_name}: nothing of it is in the centre square of {self.name}, which is all that "
+                "--fit square takes; choose --fit resize or pad, or another mask"
+            )
+        return replace(self, picture=squared(self.picture), mask=mask)
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,27 @@ class JobInputs:
     def strengths(self) -> Tensor:
         """(N, 1, 1)."""
         return torch.tensor([region.strength for region in self.job.regions]).view(-1, 1, 1)
+
+    def squared(self, side: int) -> JobInputs:
+        """The centre squares of photo, masks and styles, the photo's `side` pixels wide: all that fit =
+        "square" leaves of a job. A region that has nothing there is refused.
+        """
+        if self.photo.size == (side, side) and all(len(set(s.picture.size)) == 1 for s in self.styles):
+            return self
+        masks = area_resample(_centre(self.masks), (side, side))
+        for mask, name in zip(masks, self.names, strict=True):
+            if not mask.any():
+                raise InputError(
+                    f"{name}: nothing of it is in the centre square of the photo, which is all that --fit "
+                    "square takes; choose --fit resize or pad, or another mask"
+                )
+        return replace(
+            self,
+            photo=squared(self.photo, side),
+            masks=masks,
+            styles=tuple(style.squared() for style in self.styles),
+            alpha=None if self.alpha is None else squared(self.alpha, side),
+        )
 
     def for_method(self, method: Method) -> JobInputs:
         """The same files as a method sees them: one that finds its regions itself sees no masks."""
@@ -75,6 +107,12 @@ def read_job(job: Job | JobInputs, method: Method | None = None) -> JobInputs:
         styles.append(StyleInput(picture, Path(describe(region.style, "style")).stem, mask, mask_name))
     names = tuple(region_name(region, i) for i, region in enumerate(job.regions))
     return JobInputs(job, photo, masks, names, tuple(styles), tuple(notes), auto, alpha)
+
+
+def _centre(masks: Tensor) -> Tensor:
+    """(..., h, w) -> (..., s, s)."""
+    left, upper, right, lower = centre_square((masks.shape[-1], masks.shape[-2]))
+    return masks[..., upper:lower, left:right]
 
 
 def _everywhere(job: Job, size: tuple[int, int]) -> Tensor:

@@ -44,4 +44,4 @@ def refined_steps(refine: float, steps: int) -> int:
 def taken_up(clean: Tensor, scene: Scene) -> TakenUp:
     """The latent z_k to go on from; clean: E(enlarged), (1, c, h, w)."""
     trajectory, signal = scene.content.trajectory, math.sqrt(scene.schedule.alphas[-1])
-    return TakenUp(clean, trajectory.noise + signal * (clean - trajectory.latents[:1]))
+    return TakenUp(clean, trajectory.noise + signal * (clean - trajectory.clean))

@@ -73,8 +73,12 @@ class Prepared:
 
 
 def prepare(inputs: JobInputs, settings: Settings, stride: int) -> Prepared:
-    """Photo and styles at the settings' size, in whole strides."""
+    """Photo and styles at the settings' size, in whole strides; squares of them, where the fit is that. The
+    inputs to go on with are those of what is returned.
+    """
     assert isinstance(settings.size, int), "an engine settles the size first"
+    if settings.fit == "square":
+        inputs = inputs.squared(settings.size)
     inner, canvas = work_size(*inputs.photo.size, settings.size, stride, settings.fit)
     styles = []
     for style in inputs.styles:

@@ -56,10 +56,13 @@ WORKING_SIZE = 512  # pixels of the longer side where nothing else is asked for
 
 
 def settled_size(settings: Settings, inputs: JobInputs, native: int = WORKING_SIZE) -> int:
-    """Pixels of the longer side: what is asked for, or the usual size but no larger than the photo."""
+    """Pixels of the longer side: what is asked for, or the usual size but no larger than what is taken of the
+    photo.
+    """
     if isinstance(settings.size, int):
         return settings.size
-    return max(64, min(max(native, WORKING_SIZE), max(inputs.photo.size)))
+    taken = min(inputs.photo.size) if settings.fit == "square" else max(inputs.photo.size)
+    return max(64, min(max(native, WORKING_SIZE), taken))
 
 
 def size_notes(ready: Prepared) -> list[str]:

@@ -67,7 +67,7 @@ def ready_to_paint(inputs: JobInputs, engine: Engine, settings: Settings) -> Pre
     ready = prepare(inputs, settings, engine.stride)
     engine.check(ready)
     if composited(engine.method, inputs):
-        check_parts(inputs.masks, settings)
+        check_parts(ready.inputs.masks, settings)
     return ready
 
 
@@ -109,15 +109,14 @@ def stylize(
     engine = engine_of(method, backbone, device)
     run.stages.done("load")
 
-    inputs = read_job(job, engine.method)
-    ready = ready_to_paint(inputs, engine, run.settings)
-    run.settings = ready.settings
+    ready = ready_to_paint(read_job(job, engine.method), engine, run.settings)
+    run.settings, inputs = ready.settings, ready.inputs
     run.notes += [*inputs.notes, *engine.notes(ready)]
     run.stages.done("prepare")
 
     parts = engine.paint(ready, run)
     apart = composited(engine.method, inputs)
-    image = finished(parts, inputs, run.settings, apart)
+    image = finished(parts, inputs, run.settings, apart, engine.method.released)
     record = provenance(inputs, engine.method, engine.record(), run.settings)
     return Result(image, record, run.stages.seconds, run.notes, tuple(parts if apart else ()), inputs)
 

@@ -37,6 +37,13 @@ class Objects:
         left = int((made.regions == n - 1).sum())
         return made if left >= SMALLEST_SHARE * made.regions.size else None
 
+    def cropped(self, box: tuple[int, int, int, int]) -> Objects:
+        """What is seen of them in a part of the photo; box: left, upper, right, lower."""
+        left, upper, right, lower = box
+        cut = lambda values: None if values is None else values[upper:lower, left:right]
+        found = [Found(one.name, one.mask[upper:lower, left:right]) for one in self.found]
+        return Objects(found, self.divide, cut(self.free), cut(self.segments))
+
     def large(self) -> int:
         return len(ranked(self.found))
 
@@ -103,8 +110,9 @@ def annotated_objects(
     photo = of_name[0]
     if photo.size != size:
         raise InputError(
-            f"{content}: {size[0]}x{size[1]}, but annotated at {photo.size[0]}x{photo.size[1]}; use the "
-            "photo as COCO publishes it"
+            f"{content}: {size[0]}x{size[1]}, but annotated at {photo.size[0]}x{photo.size[1]}; how it was "
+            "cropped or resized is not known, so use the photo as COCO publishes it (mast bench make "
+            "--square cuts squares, annotations and all)"
         )
     try:
         return [(one, one.mask(size)) for one in sorted(photo.annotations, key=lambda a: a.id)]

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from ...files import new_folder, sha256
-from ...images import read_rgb
+from ...images import centre_square, read_rgb, squared
 from ...job import InputError
 from ...regions.partition import Tiling
 from ...regions.sources import ObjectSource
@@ -33,17 +33,22 @@ from .manifest import FILE_NAME, BenchRegion, BenchSample, File, Header, Manifes
 MOST_REGIONS = 16
 ON_SHEET = 60  # photos shown on the contact sheet
 THUMBNAIL = 160
+PHOTOS = "photos"  # the folder of squares
 
 
 @dataclass
 class DividedPhoto:
-    """A photo and its partitions: for each N the names of its regions and their masks as PNG files."""
+    """A photo and its partitions: for each N the names of its regions and their masks as PNG files.
+
+    cut: the photo's square as a PNG file, where it was cut; content is then that file.
+    """
 
     slug: str
     content: File
     names: dict[int, tuple[str, ...]]
     masks: dict[int, list[bytes]]
     row: list[Tile]
+    cut: bytes | None = None
 
 
 def make(
@@ -55,12 +60,15 @@ def make(
     *,
     seed: int = 0,
     max_styles: int | None = None,
+    square: bool = False,
     skip_small: bool = False,
     overwrite: bool = False,
     on_count: OnCount | None = None,
 ) -> Manifest:
     """Builds the benchmark in `folder`: manifest.jsonl, masks/, and masks.png to look at.
 
+    square: photos are cut down to their centre squares, in photos/, and their objects with them: regions are
+    chosen by what is seen of them there. Otherwise photos stay where they are, as they are.
     Every photo without enough objects for some N, and every file that is missing or damaged, is named in one
     error before anything is written; `skip_small` leaves photos out of an N they have too few objects for.
     """
@@ -74,7 +82,9 @@ def make(
     ordered = ordered if max_styles is None else ordered[:max_styles]
     if not problems and len(ordered) < wanted[-1]:
         problems.append(f"{len(ordered)} styles do not make one tuple of {wanted[-1]}")
-    divided, skipped = _divide(contents, source, wanted, problems, skip_small, tell)
+    target = Path(os.path.abspath(folder))
+    place = target / PHOTOS if square else None
+    divided, skipped = _divide(contents, source, wanted, problems, skip_small, tell, place)
     empty = [k for k in wanted if skip_small and not any(k in photo.names for photo in divided)]
     if empty and not problems:
         problems.append(f"no photo has objects enough for N = {', '.join(map(str, empty))}")
@@ -85,6 +95,7 @@ def make(
         *source.notes,
         f"styles are ordered by sha256('{seed}:' + sha256 of the file) and cut into tuples of neighbours",
         "regions are listed from the largest object to the smallest, the background last",
+        *(["photos and objects were cut down to the photos' centre squares"] if square else []),
         *repeated,
         *skipped,
     ]
@@ -94,7 +105,6 @@ def make(
     header = Header(
         seed, tuple(wanted), len(divided), len(ordered), source.unannotated, source.kind, tuple(notes)
     )
-    target = Path(os.path.abspath(folder))
     samples = tuple(
         sample
         for k in wanted
@@ -103,7 +113,11 @@ def make(
     manifest = Manifest(target / FILE_NAME, header, samples)
     with new_folder(target) as part:
         (part / "masks").mkdir()
+        if square:
+            (part / PHOTOS).mkdir()
         for photo in divided:
+            if photo.cut is not None:
+                (part / PHOTOS / photo.content.path.name).write_bytes(photo.cut)
             for k, masks in photo.masks.items():
                 for i, data in enumerate(masks):
                     (part / "masks" / mask_name(photo.slug, k, i)).write_bytes(data)
@@ -141,8 +155,11 @@ def _divide(
     problems: list[str],
     skip_small: bool,
     tell: OnCount,
+    cut_to: Path | None,
 ) -> tuple[list[DividedPhoto], list[str]]:
-    """Every photo's partitions, and notes on the photos that drop out of an N."""
+    """Every photo's partitions, and notes on the photos that drop out of an N. cut_to: the folder that the
+    photos' squares will be in; None leaves the photos as they are.
+    """
     slugs = slugs_of(contents, problems)
     divided: list[DividedPhoto] = []
     dropped: dict[int, list[str]] = {}
@@ -150,6 +167,8 @@ def _divide(
         try:
             photo = read_rgb(path, "photo")
             objects = source.objects(path, photo.size)
+            if cut_to is not None:
+                objects, photo = objects.cropped(centre_square(photo.size)), squared(photo)
             made = {k: objects.partition(k) for k in wanted}
         except (InputError, OSError) as error:
             problems.append(str(error))
@@ -167,11 +186,19 @@ def _divide(
             )
         whole = {k: partition for k, partition in made.items() if partition is not None}
         if whole:
-            file = File(Path(os.path.abspath(path)), sha256(path))
+            cut = None if cut_to is None else _png(photo)
+            file = (
+                File(Path(os.path.abspath(path)), sha256(path))
+                if cut is None or cut_to is None
+                else File(cut_to / f"{slugs[path]}.png", hashlib.sha256(cut).hexdigest())
+            )
             names = {k: partition.names for k, partition in whole.items()}
-            masks = {k: [_png(mask) for mask in partition.masks()] for k, partition in whole.items()}
+            masks = {
+                k: [_png(Image.fromarray(mask.astype(np.uint8) * 255)) for mask in partition.masks()]
+                for k, partition in whole.items()
+            }
             row = _row(path, photo, whole) if len(divided) < ON_SHEET else []
-            divided.append(DividedPhoto(slugs[path], file, names, masks, row))
+            divided.append(DividedPhoto(slugs[path], file, names, masks, row, cut))
     notes = [
         f"N = {k}: {len(names)} photos have too few objects and are left out: {', '.join(names)}"
         for k, names in sorted(dropped.items())
@@ -209,9 +236,9 @@ def _row(path: Path, photo: Image.Image, partitions: dict[int, Tiling]) -> list[
     return cells
 
 
-def _png(mask: np.ndarray) -> bytes:
+def _png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(mask.astype(np.uint8) * 255).save(buffer, format="PNG")
+    image.save(buffer, format="PNG")
     return buffer.getvalue()
 
 
@@ -253,7 +280,7 @@ def mask_name(slug: str, n: int, index: int) -> str:
 # ------------------------------------------------------------------------------------------
 
 
-OWN = {FILE_NAME, "masks", "masks.png"}  # all that a benchmark's folder holds
+OWN = {FILE_NAME, "masks", "masks.png", PHOTOS}  # all that a benchmark's folder holds
 
 
 def check_folder(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None:

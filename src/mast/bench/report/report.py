@@ -79,12 +79,24 @@ def build(
     if any(value is not None for column in correlations.values() for value in column.values()):
         tables.append(_spearman(correlations, len(rows), found))
     tables.append(_support(rows, found))
-    notes = [*differences(runs), *found.notes]
+    notes = [*differences(runs), *found.notes, *_scale(runs, found)]
     if partial:
         notes.append(f"{' and '.join(partial)} stand in the ablation only, not in the comparison")
     failures = {run.name: run.failed for run in runs if run.failed}
     scores = list(found.scores.values())
     return BenchReport(manifest, rows, scores, tables, notes, failures, correlations)
+
+
+def _scale(runs: Sequence[VariantRun], found: Measurements) -> list[str]:
+    """Says when pictures of the paper's protocol are not on the paper's scale."""
+    used = {str(score.evaluation.networks.get("inception")) for score in found.scores.values()}
+    if not any(run.papers_protocol for run in runs) or all(name.startswith("artfid") for name in used):
+        return []
+    return [
+        f"made by the paper's protocol, but measured with another Inception ({', '.join(sorted(used))}) than "
+        "ArtFID's own: FID, R-FID and ArtFID are not on the paper's scale. mast weights fetch art-inception, "
+        "or --inception artfid --inception-weights art_inception.pth"
+    ]
 
 
 def _in_order(rows: list[MethodRow]) -> list[MethodRow]:
@@ -197,7 +209,8 @@ def _compositing(runs: Sequence[VariantRun], rows: Sequence[MethodRow], found: M
     """ArtFID of every compositor (App. A.8); the one chosen for a method and N is marked."""
     body = []
     for entry in rows:
-        group = [run for run in runs if run.composite and run.method == entry.run.method and entry.chosen]
+        joined = entry.run.composite is not None
+        group = [run for run in runs if joined and run.composite and run.method == entry.run.method]
         for run in sorted(group, key=lambda run: STRATEGIES.index(str(run.composite))):
             cells = []
             for n in found.numbers:

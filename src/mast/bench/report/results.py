@@ -17,7 +17,8 @@ from ..variants import STRATEGIES
 
 FAMILIES = {"global-single": "G-S", "regional-single": "R-S", "regional-multi": "R-M"}
 UNKNOWN = "-"  # the family of a method this mast does not have
-COMPARED = ("size", "steps", "inversion", "fit")  # settings that make pictures differ, whatever the method
+COMPARED = ("size", "steps", "inversion", "clean_end", "fit")
+"""Settings that make pictures differ, whatever the method."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class VariantRun:
         """G-S, R-S or R-M, as the paper calls them."""
         method = METHODS.get(str(self.options.get("name", self.method)))
         return FAMILIES[method.family] if method is not None else UNKNOWN
+
+    @property
+    def papers_protocol(self) -> bool:
+        """Whether it was made as `mast bench run --protocol paper` makes it."""
+        return self.facts.get("protocol") == "paper"
 
     def says(self, what: str) -> Any:
         """The model's fingerprint, or a setting."""
@@ -129,7 +135,10 @@ def collection(run: VariantRun, samples: Sequence[BenchSample]) -> Collection:
         problem = _disagrees(picture, sample)
         if problem:
             found.problems[str(picture)] = f"{picture}: {problem}"
-        found.samples.append(EvaluatedPicture(sample.id, picture, sample.content.path, sample.job().regions))
+        square = run.says("fit") == "square"
+        found.samples.append(
+            EvaluatedPicture(sample.id, picture, sample.content.path, sample.job().regions, square)
+        )
     return found
 
 

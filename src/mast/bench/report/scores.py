@@ -11,6 +11,7 @@ from ...metrics.evaluation import METRICS, Estimate, Evaluation, Metric
 from ...metrics.intervals import SHARE
 from ...metrics.samples import Collection
 from ..data.manifest import BenchSample, Manifest
+from ..variants import STRATEGIES
 from .results import VariantRun, collection
 
 # What is measured, for a progress bar, and the pictures.
@@ -213,7 +214,8 @@ class MethodRow:
 
 def method_rows(runs: Sequence[VariantRun], found: Measurements) -> list[MethodRow]:
     """One row a method. Of variants that differ in the compositor only, each N shows the one with the lowest
-    ArtFID over the data set (App. A.8).
+    ArtFID over the data set (App. A.8). Where there is none to choose by, none is shown. The notes say so and
+    name the compositors that were not there to be chosen.
     """
     methods: dict[str, list[VariantRun]] = {}
     alone = {run.name for run in runs if run.composite is None}
@@ -226,16 +228,42 @@ def method_rows(runs: Sequence[VariantRun], found: Measurements) -> list[MethodR
         chosen: dict[int, str] = {}
         for n in found.numbers:
             known = [found.scores[run.name, n] for run in group if (run.name, n) in found.scores]
-            if not known:
+            judged = [score for score in known if score.evaluation.artfid is not None]
+            if len(known) > 1 and not judged:
+                found.notes.append(
+                    f"N = {n}: no ArtFID of {method} could be computed, so none of its compositors is chosen"
+                )
+            if not known or (len(known) > 1 and not judged):
                 continue
-            best = min(known, key=_artfid)
+            best = min(judged, key=_artfid) if judged else known[0]
             scores[n] = best
             strategy = next(run.composite for run in group if run.name == best.variant)
             if strategy is not None:
                 chosen[n] = strategy
+        if group[0].composite is not None:
+            found.notes += _not_to_choose(method, group, found)
         rows.append(MethodRow(method, group[0], scores, chosen))
     return rows
 
 
 def _artfid(score: VariantScore) -> float:
-    return float("inf") if score.evaluation.artfid is None else score.evaluation.artfid
+    assert score.evaluation.artfid is not None
+    return score.evaluation.artfid
+
+
+def _not_to_choose(method: str, group: Sequence[VariantRun], found: Measurements) -> list[str]:
+    """Notes on the compositors that a method could not be shown with, by name."""
+    run = [run.composite for run in group]
+    absent = [strategy for strategy in STRATEGIES if strategy not in run]
+    notes = [
+        f"{method}: not joined by {' or '.join(absent)}, so the compositor is chosen without "
+        f"{'it' if len(absent) == 1 else 'them'}; mast bench run --composite all makes all four"
+    ]
+    notes = notes if absent else []
+    for n in found.numbers:
+        scores = {one.composite: found.scores.get((one.name, n)) for one in group}
+        known = [name for name, score in scores.items() if score and score.evaluation.artfid is not None]
+        none = [strategy for strategy in STRATEGIES if strategy in run and strategy not in known]
+        if known and none:
+            notes.append(f"N = {n}: {' and '.join(none)} of {method} had no ArtFID to be chosen by")
+    return notes

@@ -31,7 +31,7 @@ from .claims import claimed
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
-PROTOCOL = {"keep_unassigned": "reconstruct", "size": 512, "coarse": "off"}  # as the paper, unless said
+USUAL = {"keep_unassigned": "reconstruct", "size": 512, "coarse": "off"}  # as the paper, unless said
 
 T = TypeVar("T")
 Unit: TypeAlias = tuple[str, int]
@@ -47,6 +47,7 @@ class BenchPlan:
     """All that decides the pictures and where they go; small, and the same for every worker.
 
     changes: settings that differ from the preset's (or, without one, from the model's own).
+    protocol: "paper" where that was asked for; for the record, and for whoever reads the tables.
     threads: of each worker; None takes what torch has. Sums are split among threads, so bits depend on it.
     """
 
@@ -61,6 +62,7 @@ class BenchPlan:
     prediction_type: str | None = None
     threads: int | None = None
     retry_failed: bool = False
+    protocol: str | None = None
 
     @cached_property
     def groups(self) -> list[tuple[Variant, ...]]:
@@ -103,7 +105,7 @@ class Worker:
         needed = any(METHODS[group[0].method].needs_backbone for group in plan.groups)
         self.backbone = load(plan.model, place, plan.dtype, plan.prediction_type) if needed else None
         self.device = self.backbone.device if self.backbone is not None else resolve_device(place)
-        self.shared: Settings = default_settings(self.backbone, plan.preset, **{**PROTOCOL, **plan.changes})
+        self.shared: Settings = default_settings(self.backbone, plan.preset, **{**USUAL, **plan.changes})
         # One engine a group: what a method brings is loaded once, and now, while nothing is begun.
         methods = [default_method(self.backbone, g[0].method, **g[0].options) for g in plan.groups]
         self.engines = [engine_of(method, self.backbone, self.device) for method in methods]
@@ -121,6 +123,7 @@ class Worker:
                     "composite": variant.composite,
                     "settings": effective(variant.settings(self.shared), method),
                     **model,
+                    **({} if self.plan.protocol is None else {"protocol": self.plan.protocol}),
                     "threads": torch.get_num_threads(),
                     "mast": mast_version(),
                     "torch": torch.__version__,

@@ -34,6 +34,8 @@ from .vgg import VGGDecoder as Mirror
 MAX_SAMPLE = 64 * 64  # keys looked at in relu3_1; the deeper layers take 256 x 256, which is all of them
 SEED = 6666  # of the choice among more keys than that, as in the authors' test script
 
+# By which name depends on the archive: the code was renamed after the first of them was published.
+LAYER_FILES = ("latest_net_adaattn_3.pth", "latest_net_attn_adain_3.pth")
 VGG_FILES = ("vgg_normalised.pth", "vgg_normalized.pth")
 WAY_OUT = (
     "its authors publish it in ckpt.zip, linked from the README of https://github.com/Huage001/"
@@ -61,12 +63,14 @@ class AdaAttN(nn.Module):
         region: Tensor | None = None,
         part: Tensor | None = None,
         content_cells: Tensor | None = None,
+        sample_first: bool = False,
     ) -> Tensor:
         """content (1, c, h, w), its key (1, k, h, w), style (1, c, h', w'), its key (1, k, h', w') -> (1, c,
         h, w).
 
         part: the style cells that the content cells `region` may see; content_cells: those over which the
-        content is normalised. Each (n,); None is all.
+        content is normalised. Each (n,); None is all. sample_first: choose among the keys before the part is
+        taken of them, as the authors do.
         """
         query, key, value = tokens(self.f(content_key)), tokens(self.g(style_key)), tokens(self.h(style))
         every = torch.arange(len(query), device=query.device)
@@ -81,14 +85,18 @@ class AdaAttN(nn.Module):
             (every[~inside], anything),
         ):
             if len(rows) > 0:
-                seen = self._sampled(may_see)
-                mean[rows], deviation[rows] = attended_statistics(query[rows], key[seen], value[seen])
+                asked, seen = query[rows], self._sampled(anything if sample_first else may_see)
+                if sample_first:
+                    left = seen[torch.isin(seen, may_see)]
+                    # Of a small part nothing may be left: theirs then attends to all keys alike.
+                    asked, seen = (asked, left) if len(left) else (torch.zeros_like(asked), seen)
+                mean[rows], deviation[rows] = attended_statistics(asked, key[seen], value[seen])
         size = content.shape[1:]
         return deviation.T.reshape(1, *size) * normalise(content, content_cells) + mean.T.reshape(1, *size)
 
     def _sampled(self, keys: Tensor) -> Tensor:
         """At most max_sample of these cells, chosen once and for all. The authors choose before they mask;
-        of a small part that may leave nothing, so here the part comes first.
+        of a small part that may leave nothing, so ours takes the part first.
         """
         if len(keys) <= self.max_sample:
             return keys
@@ -145,22 +153,25 @@ def keys(maps: Mapping[str, Tensor], layer: str, cells: Tensor | None = None) ->
 @dataclass(frozen=True)
 class AnyToAny(FeedForward):
     """weights: the folder of the authors' files. statistics: norm() of whole pictures ("image"), as its
-    authors do, or of the photo over the region and of the style over its mask ("region").
+    authors do, or of the photo over the region and of the style over its mask ("region"). released: of more
+    keys than AdaAttN looks at it chooses some before it takes the style mask's part of them.
     """
 
     name = "any-to-any"
     about = "AdaAttN's attention on VGG features, between a region and its part of the style picture"
     family = "regional-single"
     needs = "its own weights (AdaAttN's files)"
-    licence = "none stated"
+    licence = "Apache-2.0 (AdaAttN)"
     reference = (
         "Liu, Ye, Wang: Any-to-Any Style Transfer: Making Picasso and Da Vinci Collaborate, 2023; AdaAttN: "
         "Liu et al., ICCV 2021"
     )
+    released_changes = "keys are sampled before a style mask is applied"
     stride = 16  # so that every VGG grid is twice the next; other sizes work, but not as in the authors' code
 
     weights: str | None = None
     statistics: str = "image"
+    released: bool = False
 
     def __post_init__(self) -> None:
         if self.statistics not in ("region", "image"):
@@ -169,16 +180,18 @@ class AnyToAny(FeedForward):
     def load(self) -> dict[str, nn.Module]:
         third = AdaAttN(CHANNELS["relu3_1"], KEY_PLANES["relu3_1"], MAX_SAMPLE)
         loaded = {
-            "adaattn_3": self._part(third, "latest_net_adaattn_3.pth", "AdaAttN's layer for relu3_1"),
-            "transformer": self._part(Transformer(), "latest_net_transformer.pth", "AdaAttN's transformer"),
-            "decoder": self._part(AdaAttNDecoder(), "latest_net_decoder.pth", "AdaAttN's decoder"),
+            "adaattn_3": self._part(third, LAYER_FILES, "AdaAttN's layer for relu3_1"),
+            "transformer": self._part(
+                Transformer(), ("latest_net_transformer.pth",), "AdaAttN's transformer"
+            ),
+            "decoder": self._part(AdaAttNDecoder(), ("latest_net_decoder.pth",), "AdaAttN's decoder"),
         }
         # The encoder is AdaIN's: the authors' copy, or else the one that mast itself can fetch.
         own = self.weights is not None and any((Path(self.weights) / file).is_file() for file in VGG_FILES)
         return {"vgg": load_vgg(self.weights if own else None), **loaded}
 
-    def _part(self, network: nn.Module, file: str, what: str) -> nn.Module:
-        path = find_checkpoint(self.weights, (file,), what, WAY_OUT)
+    def _part(self, network: nn.Module, files: Sequence[str], what: str) -> nn.Module:
+        path = find_checkpoint(self.weights, files, what, WAY_OUT)
         # Transfer-Any-Style calls the transformer's layers ada_attn, AdaAttN itself calls them attn_adain.
         tensors = {
             name.replace("ada_attn_", "attn_adain_"): value for name, value in read_checkpoint(path).items()
@@ -209,6 +222,7 @@ class AnyToAny(FeedForward):
                 None if part is None else region,
                 part,
                 counted,
+                self.released,
             )
 
         transformer: Transformer = self.network("transformer")

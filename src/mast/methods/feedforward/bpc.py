@@ -71,9 +71,14 @@ class BPCEncoder(_Stack):
         super().__init__(2, (3, *chain(*STAGES[:3]), CHANNELS["relu4_1"]))
         self.conv1 = PartialConv(3, 3, 1)
 
-    def forward(self, picture: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """picture (1, 3, h, w), mask (1, 1, h, w) -> features (1, 512, h/8, w/8) and their mask."""
-        x = self.conv1(picture, mask)
+    def forward(
+        self, picture: Tensor, mask: Tensor | None = None, leaked: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """picture (1, 3, h, w), mask (1, 1, h, w) -> features (1, 512, h/8, w/8) and their mask.
+
+        leaked: the mask is another picture's, and the first convolution does not know it yet.
+        """
+        x = self.conv1(picture, None if leaked else mask)
         for number in range(2, 11):
             x, mask = self.step(number, x, mask)
             x = F.relu(x)
@@ -164,19 +169,26 @@ class Matrix(nn.Module):
 
 @dataclass(frozen=True)
 class BPC(FeedForward):
-    """weights: the folder of vgg_r41.pth, dec_r41.pth and r41.pth, or one of them; else mast's own."""
+    """weights: the folder of vgg_r41.pth, dec_r41.pth and r41.pth, or one of them; else mast's own.
+
+    released: as the authors' code does with photo and style of one size. Their convolutions keep the mask of
+    the picture before, the photo's, for a picture of that size without one: the style is encoded under it,
+    and then counted as a whole, blank cells included. Of another size, or with a mask of its own, it is not.
+    """
 
     weights: str | None = None
+    released: bool = False
 
     name = "bpc"
     about = "linear style transfer by partial convolutions: nothing outside the region is read"
     family = "regional-single"
     needs = f"its own weights ({', '.join(FILES.values())})"
-    licence = "none stated"
+    licence = "MIT"
     reference = (
         "Seyed, Cansever, Hart: Improving Masked Style Transfer Using Blended Partial Convolution, "
         "IEEE Access 2026"
     )
+    released_changes = "a style of the photo's size is encoded under the photo's mask"
 
     def load(self) -> dict[str, nn.Module]:
         way_out = (
@@ -211,7 +223,10 @@ class BPC(FeedForward):
         if style_masks[0] is not None:
             style_mask = _to_cells(style_masks[0][None, None].to(content.dtype))
         features, grown_mask = self.network("encoder")(photo, region)
-        style_features, style_mask = self.network("encoder")(style, style_mask)
+        if self.released and style_mask is None and style.shape == photo.shape:
+            style_features, _ = self.network("encoder")(style, region, leaked=True)
+        else:
+            style_features, style_mask = self.network("encoder")(style, style_mask)
         moved = self.network("matrix")(features, style_features, grown_mask, style_mask)
         painted = self.network("decoder")(moved, region)[..., :height, :width]
         return mask * painted + (1 - mask) * content

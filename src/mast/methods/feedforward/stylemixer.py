@@ -46,6 +46,7 @@ SEED = 100  # of its first centres
 # The authors' script offers a weight of 3 for the place in k-means, but its call leaves it at 1.
 PLACE_WEIGHT = 1.0
 ROUNDING = 1e-6  # less mass than this is no mass
+PHOTO_SIZE, STYLE_SIZE = 512, 448  # px of the shorter sides in the authors' script
 
 Maps: TypeAlias = tuple[Tensor, Tensor]  # of one picture: relu4_1 and the pyramid, each (1, 512, h, w)
 
@@ -216,7 +217,8 @@ def choose(labels: Tensor, fits: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class StyleMixer(FeedForward):
     """weights: the folder of the authors' file. auto: find the regions, with this many clusters, and ignore
-    the masks given on the photo; masks on styles still hold.
+    the masks given on the photo; masks on styles still hold. released: styles are shown smaller than the
+    photo, as the authors' script does: 448 px on the shorter side where the photo has 512.
     """
 
     name = "stylemixer"
@@ -227,10 +229,12 @@ class StyleMixer(FeedForward):
     reference = (
         "Huang, Zhang, Liao: Style Mixer: Semantic-aware Multi-Style Transfer Network, Pacific Graphics 2019"
     )
+    released_changes = "styles at 448 px where the photo has 512"
 
     weights: str | None = None
     auto: bool = False
     clusters: int = 6
+    released: bool = False
 
     def __post_init__(self) -> None:
         if self.clusters < 1:
@@ -248,6 +252,9 @@ class StyleMixer(FeedForward):
         masks: Tensor,
         style_masks: Sequence[Tensor | None],
     ) -> Tensor:
+        if self.released:
+            shorter = round(min(content.shape[2:]) * STYLE_SIZE / PHOTO_SIZE)
+            styles = [_resized(style, shorter) for style in styles]
         large_enough(content, styles)
         mixer: Mixer = self.network("mixer")
         photo, seen = mixer.encode(content), [mixer.encode(style) for style in styles]
@@ -259,3 +266,11 @@ class StyleMixer(FeedForward):
         chosen = mixer.match(photo, seen, parts, self.clusters) if self.auto else area_resample(masks, grid)
         picture = mixer.decoder(mixer.mix(photo, seen, chosen, parts))
         return picture[..., : content.shape[2], : content.shape[3]]
+
+
+def _resized(picture: Tensor, shorter: int) -> Tensor:
+    """(1, 3, h, w) with so many pixels on its shorter side, its shape kept."""
+    height, width = picture.shape[2:]
+    scale = shorter / min(height, width)
+    size = (round(height * scale), round(width * scale))
+    return F.interpolate(picture, size, mode="bilinear", antialias=True).clamp(0, 1)
