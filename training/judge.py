@@ -102,6 +102,23 @@ def paint(backbone: Backbone, case: Case) -> Image.Image:
     return stylize(case.job, backbone, Mast(**backbone.defaults.get("mast", {})), settings).image
 
 
+def figures(pictures: Sequence[Image.Image], cases: Sequence[Case], judges: Judges) -> dict[str, float]:
+    """What the judges say of a picture of every case."""
+    pairs = [
+        pair
+        for number, (picture, case) in enumerate(zip(pictures, cases, strict=True))
+        for pair in judges.region_pairs(picture, case, str(number))
+    ]
+    regions = region_distances(pairs, judges.styles.__getitem__, repeats=REPEATS)
+    shown = [(tensor(picture), tensor(case.photo)) for picture, case in zip(pictures, cases, strict=True)]
+    return {
+        "cosine": float(regions.cosines.mean()),
+        "R-KID": regions.rkid,
+        "LPIPS": float(np.mean([judges.lpips(*pair).item() for pair in shown])),
+        "borders": float(np.mean([border_ratio(pixels) for pixels, _ in shown])),
+    }
+
+
 def measure(
     backbone: Backbone, cases: dict[int, list[Case]], trips: int, judges: Judges
 ) -> tuple[dict[str, float], list[Image.Image]]:
@@ -110,16 +127,7 @@ def measure(
     pictures = []
     for n, group in cases.items():
         made = [paint(backbone, case) for case in group]
-        pairs = [
-            pair
-            for number, (picture, case) in enumerate(zip(made, group, strict=True))
-            for pair in judges.region_pairs(picture, case, str(number))
-        ]
-        regions = region_distances(pairs, judges.styles.__getitem__, repeats=REPEATS)
-        found[f"cosine N={n}"], found[f"R-KID N={n}"] = float(regions.cosines.mean()), regions.rkid
-        shown = [(tensor(picture), tensor(case.photo)) for picture, case in zip(made, group, strict=True)]
-        found[f"LPIPS N={n}"] = float(np.mean([judges.lpips(*pair).item() for pair in shown]))
-        found[f"borders N={n}"] = float(np.mean([border_ratio(pixels) for pixels, _ in shown]))
+        found |= {f"{name} N={n}": value for name, value in figures(made, group, judges).items()}
         pictures += made
     photos = list({id(case.photo): case.photo for group in cases.values() for case in group}.values())[:trips]
     found["borders of photos"] = float(np.mean([border_ratio(tensor(photo)) for photo in photos]))
@@ -128,14 +136,14 @@ def measure(
     return found, pictures
 
 
-def draw(cases: Sequence[Case], pictures: dict[str, list[Image.Image]]) -> Image.Image:
+def draw(cases: Sequence[Case], pictures: dict[str, list[Image.Image]], height: int = 200) -> Image.Image:
     """A row a case: photo, regions, styles, and every model's picture."""
     rows = []
     for number, case in enumerate(cases):
         photo = case.photo if len(case.styles) == 1 else overlay(case.photo, case.masks.numpy())
         tiles = [Tile(photo, "photo"), *(Tile(style, "style") for style in case.styles)]
         rows.append([*tiles, *(Tile(made[number], name) for name, made in pictures.items())])
-    return sheet(rows, 200)
+    return sheet(rows, height)
 
 
 def table(measures: dict[str, dict[str, float]]) -> str:

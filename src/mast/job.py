@@ -79,7 +79,8 @@ class Settings:
     size: pixels of the longer side at which the model works; "auto" is the model's own, or the photo's where
     that is smaller. coarse: where a picture larger than the model is at home with begins, in pixels; "auto"
     takes the model's own size, "off" paints at `size` at once. refine: the share of the steps that each
-    larger level repeats (pipeline/levels.py).
+    larger level repeats (pipeline/levels.py). windows: the side, in pixels, of the overlapping windows in
+    which a larger level is painted; "auto" takes them where it would not fit into memory at once.
     fit: how a picture meets the model's stride. resize: each side to its nearest multiple. pad: the aspect is
     kept. square: the centre square of the photo, its masks and the styles, at `size`; so is the result.
     composite: how methods that know one style only have their pictures joined; see docs/methods.md.
@@ -93,6 +94,7 @@ class Settings:
     size: int | Literal["auto"] = 512
     coarse: int | Literal["auto", "off"] = "off"
     refine: float = 0.4
+    windows: int | Literal["auto", "off"] = "off"
     fit: Literal["resize", "pad", "square"] = "resize"
     keep_unassigned: Literal["reconstruct", "exact"] = "reconstruct"
     features: Literal["auto", "memory", "replay"] = "auto"
@@ -105,7 +107,11 @@ class Settings:
             raise InputError(
                 f"steps is {self.steps}; it must be a whole number from 2 to 1000 (the paper uses 50)"
             )
-        for name, words in (("size", ("auto",)), ("coarse", ("auto", "off"))):
+        for name, words in (
+            ("size", ("auto",)),
+            ("coarse", ("auto", "off")),
+            ("windows", ("auto", "off")),
+        ):
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool) and 64 <= value <= 8192
             if not whole and value not in words:
@@ -149,7 +155,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 50, "inversion": "plain", "clean_end": True},
     "fast": {"steps": 12, "inversion": "refined"},
 }
-FOR_PEOPLE: dict[str, Any] = {"keep_unassigned": "exact", "size": "auto", "coarse": "auto"}
+FOR_PEOPLE: dict[str, Any] = {
+    "keep_unassigned": "exact",
+    "size": "auto",
+    "coarse": "auto",
+    "windows": "auto",
+}
 """What a run takes on top of its preset, unless the paper's is asked for by name."""
 
 

@@ -148,6 +148,7 @@ def test_a_style_mask_of_another_shape_and_one_that_is_too_small(refused, model:
         (("--steps", "1"), "steps is 1"),
         (("--steps", "-5"), "steps is -5"),
         (("--size", "10"), "size is 10; it must be a whole number of pixels from 64"),
+        (("--windows", "many"), "windows is many; it must be a whole number of pixels from 64"),
         (("--fit", "crop"), "fit is 'crop'; choose one of resize, pad"),
         (("--keep", "some"), "is 'some'; choose one of reconstruct, exact"),
         (("--inversion", "exact"), "inversion is 'exact'; choose one of plain, refined"),

@@ -35,6 +35,18 @@ def test_a_picture_is_made_again_bit_by_bit(run, stylize, regions: tuple[str, ..
     assert outcome.lines[-1] == "out.png: bit-equal"
 
 
+def test_a_picture_painted_in_windows_too_whatever_memory_there_is(run, model: Path, monkeypatch):
+    from mast.pipeline import windows
+
+    settings = ("--model", model, "--steps", 3, "--size", 192)
+    with monkeypatch.context() as patch:
+        patch.setattr(windows, "free_bytes", lambda device: 0)
+        made = run("stylize", *PLAIN, "-o", "out.png", *settings)
+    assert made.code == 0 and "192 px are painted in 2 overlapping windows of 128 px" in made.err
+    assert json.loads(Path("out.json").read_text())["settings"]["windows"] == 128
+    assert run("replay", "out.png").lines[-1] == "out.png: bit-equal"
+
+
 def test_without_any_cache_too(run, stylize, own_cache: Path):
     stylize(*PLAIN, "-o", "out.png")
     shutil.rmtree(own_cache)

@@ -119,3 +119,56 @@ def test_a_region_too_small_to_show_its_style_is_said(tiny_backbone):
     notes = run(job, tiny_backbone, size=128, steps=2).result.notes
     assert any(note.startswith("region 1") and "cells of the finest" in note for note in notes)
     assert not any(note.startswith("region 2") for note in notes)
+
+
+# ------------------------------------------------------------------------------- what is left at small levels
+
+
+def dotted(width: int, **region) -> Job:
+    """A photo with a dot of so many pixels a side and, unless there is nothing else, a large region."""
+    dot, large = np.zeros((2, 256, 256), np.float32)
+    dot[100 : 100 + width, 100 : 100 + width] = 1
+    large[160:] = 1
+    regions = [Region(picture(64, 64, 2), dot, **region), Region(picture(64, 64, 3), large)]
+    return Job(picture(256, 256, 1), tuple(regions))
+
+
+LARGE = {"size": 256, "steps": 3, "coarse": 64, "features": "replay"}
+
+
+def test_a_region_lost_at_a_small_level_is_painted_above_it_and_that_is_said(tiny_backbone):
+    """On the 4x4 grid of the 64 px level a dot of 10 px covers 2 % of a cell; on the 8x8 grid, 10 %."""
+    lost = run(dotted(12), tiny_backbone, **LARGE).result
+    assert lost.provenance["settings"]["coarse"] == 64
+    said = [note for note in lost.notes if "too small for" in note]
+    assert len(said) == 1 and said[0].startswith("region 1") and "64 px level" in said[0]
+    assert "painted from 128 px on only" in said[0] and "--coarse" in said[0]
+    kept = run(dotted(64), tiny_backbone, **LARGE).result.notes
+    assert not any("too small for" in note for note in kept)
+
+
+def test_a_level_at_which_no_region_is_left_is_not_painted(tiny_backbone):
+    alone = Job(dotted(12).content, dotted(12).regions[:1])
+    seen = run(alone, tiny_backbone, **LARGE)
+    assert seen.result.provenance["settings"]["coarse"] == 128
+    assert {step.levels for step in seen.progress} == {2}
+    assert any("coarse to fine: 128, 256 px" in note for note in seen.result.notes)
+
+
+def test_a_level_at_which_a_style_mask_leaves_no_key_is_not_painted(tiny_backbone):
+    """The painting is as large as the level: at 64 px its 4x4 grid has no cell that is covered by half."""
+    part = np.zeros((64, 64), np.float32)
+    part[12:22, 12:22] = 1
+    seen = run(dotted(64, style_mask=part), tiny_backbone, **LARGE)
+    assert seen.result.provenance["settings"]["coarse"] == 128
+    again = mast.stylize(
+        dotted(64, style_mask=part), tiny_backbone, "mast", Settings(**seen.result.provenance["settings"])
+    )
+    assert np.array_equal(np.asarray(again.image), seen.pixels)
+
+
+def test_a_region_lost_at_every_level_is_refused_before_the_first_pass(tiny_backbone):
+    told = []
+    with pytest.raises(InputError, match="vanishes"):
+        mast.stylize(dotted(4), tiny_backbone, "mast", Settings(**LARGE), on_step=told.append)
+    assert not told

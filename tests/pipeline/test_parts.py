@@ -11,8 +11,8 @@ from torch import nn
 from mast import InputError, Job, Mast, Region, Settings, stylize
 from mast.methods import StyleID
 from mast.methods.feedforward.network import FeedForward
+from mast.pipeline.apart import can_share_passes, sample_together
 from mast.pipeline.compose import check_parts, recomposite
-from mast.pipeline.diffusion import can_share_passes, sample_together
 from tests.methods.scenes import scene_of
 from tests.tiny import halves, picture
 

@@ -1,6 +1,7 @@
 """The grid is found where there is one, and models are judged on held-out pictures."""
 
 import tarfile
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import Image
 
 from tests.random_networks import write_inception
 from tests.training.small import draw
-from training import borders, judge
+from training import borders, choose, judge
 from training.borders import border_ratio, repetition
 
 
@@ -93,3 +94,26 @@ def test_cases_are_always_the_same_and_held_out(held_out: Path) -> None:
     (held_out / "nothing").mkdir()
     with pytest.raises(FileNotFoundError, match=r"photos\.tar"):
         judge.make_cases(held_out / "nothing", 1, 1, 64)
+
+
+def test_ways_differ_from_the_usual_one_in_one_thing() -> None:
+    found = choose.ways([192, 256, 320], [0.25, 0.4, 0.6], [None, 1.5, 2.0])
+    usual = found[0]
+    assert usual == choose.Way(256, 0.4, None) and len(found) == len(set(found)) == 7
+    for way in found[1:]:
+        assert sum(a != b for a, b in zip(astuple(way), astuple(usual), strict=True)) == 1
+
+
+@pytest.mark.slow
+def test_ways_to_paint_are_measured_and_drawn(
+    exported: Path, weights: dict[str, Path], tmp_path: Path, capsys
+) -> None:
+    inception, sheet = write_inception(tmp_path / "inception.pth"), tmp_path / "sheet.png"
+    networks = ["--inception", str(inception), "--lpips", str(weights["alex"])]
+    ways = ["--own", "64,128", "--refine", "0.4", "--tau", "model,2"]
+    model = ["--model", str(exported), "--size", "128", "--steps", "3", "--cases", "2"]
+    choose.main([*model, *networks, *ways, "--height", "64", "--sheet", str(sheet)])
+    rows = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()}
+    assert len(rows["cosine"]) == len(rows["LPIPS"]) == 3
+    assert len(set(rows["LPIPS"])) > 1, "other ways make other pictures"
+    assert Image.open(sheet).height > 2 * 64

@@ -14,14 +14,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.ddim import PREDICTION_TYPES, Schedule, cumulative_alphas, make_schedule
+from ..core.windows import Windows
 from ..job import InputError, NotFinite
 from .instrument import StopForward, exclusive
 from .sites import Site, sites_for
+from .tiles import decoded_blended, decoded_exactly, encoded_blended
 
 
 class Autoencoder(Protocol):
-    """encode: image (b, 3, h, w) in [-1, 1] -> scaled latent (b, c, h/8, w/8); decode: back."""
+    """encode: image (b, 3, h, w) in [-1, 1] -> scaled latent (b, c, h/8, w/8); decode: back.
 
+    reach: how many cells around it a decoded cell depends on; None for all of them.
+    """
+
+    @property
+    def reach(self) -> int | None: ...
     def encode(self, image: Tensor) -> Tensor: ...
     def decode(self, latent: Tensor) -> Tensor: ...
     def state_dict(self) -> Mapping[str, Tensor]: ...
@@ -29,6 +36,8 @@ class Autoencoder(Protocol):
 
 class KLAutoencoder(nn.Module):
     """A diffusers AutoencoderKL. Its latent is the posterior *mean*, scaled: nothing is drawn at random."""
+
+    reach = None  # its group norms and its attention see the whole picture
 
     def __init__(self, vae: Any):
         super().__init__()
@@ -51,6 +60,7 @@ PAPER_MODELS = {
     "v1-5-pruned",
     "v1-5-pruned-emaonly",
 }
+TILE = 128  # cells a side that are decoded at once where that gives the same picture
 SD_CELLS = 64  # the side of the latents that Stable Diffusion 1.x was trained on
 
 
@@ -165,15 +175,29 @@ class Backbone:
         return make_schedule(self.scheduler.config, steps, clean_end)
 
     @torch.inference_mode()
-    def encode(self, image: Tensor) -> Tensor:
-        """Image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8), float32."""
-        latent = self.autoencoder.encode(image.to(self.device, self.autoencoder_dtype)).float()
+    def encode(self, image: Tensor, windows: Windows | None = None) -> Tensor:
+        """Image (b, 3, h, w) in [-1, 1] -> latent (b, c, h/8, w/8), float32.
+
+        windows: on the latent, where the picture is too large to be encoded at once; see tiles.py.
+        """
+        given, encode = image.to(self.device, self.autoencoder_dtype), self.autoencoder.encode
+        if windows is None or self.autoencoder.reach is not None:
+            latent = encode(given).float()
+        else:
+            latent = encoded_blended(encode, given, windows, self.latent_stride).float()
         return self._finite(latent, image, "the latent of a picture", self.autoencoder_dtype)
 
     @torch.inference_mode()
-    def decode(self, latent: Tensor) -> Tensor:
-        """Latent (b, c, h, w) -> image (b, 3, 8h, 8w), nominally in [-1, 1], float32."""
-        image = self.autoencoder.decode(latent.to(self.device, self.autoencoder_dtype)).float()
+    def decode(self, latent: Tensor, windows: Windows | None = None) -> Tensor:
+        """Latent (b, c, h, w) -> image (b, 3, 8h, 8w), nominally in [-1, 1], float32; windows: as above."""
+        given, decode = latent.to(self.device, self.autoencoder_dtype), self.autoencoder.decode
+        reach, stride = self.autoencoder.reach, self.latent_stride
+        if reach is not None:
+            image = decoded_exactly(decode, given, TILE, reach, stride).float()
+        elif windows is not None:
+            image = decoded_blended(decode, given, windows, stride).float()
+        else:
+            image = decode(given).float()
         return self._finite(image, latent, "the decoded picture", self.autoencoder_dtype)
 
     def predict(self, latent: Tensor, t: int, prompt: Tensor | None = None) -> Tensor:

@@ -282,8 +282,9 @@ class Analysis:
         from ..pipeline import default_method, engine_of, read_job, ready_to_paint
 
         self.backbone = self.run.load()
-        coarse = self.run.changes.get("coarse", "off")  # one trajectory unless more are asked for
-        self.settings = self.run.settings(self.backbone, coarse=coarse)
+        # One trajectory, seen whole, unless more is asked for.
+        whole = {name: self.run.changes.get(name, "off") for name in ("coarse", "windows")}
+        self.settings = self.run.settings(self.backbone, **whole)
         method = default_method(self.backbone, "mast", **self.tuned.given)
         assert isinstance(method, Mast)
         self.method, engine = method, engine_of(method, self.backbone)

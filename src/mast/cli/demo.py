@@ -14,6 +14,7 @@ from ..job import InputError, Settings
 from .console import console, loading, progress, say
 from .options import MACHINE, MODEL, OUTPUT, Overwrite, Quiet, files_of, flag, option
 
+SMALLEST, LARGEST = 512, 1024  # pixels of the longer side, unless a size is given
 STAGES = ("import", "load", "prepare", "encode", "invert", "denoise", "decode")
 
 
@@ -26,7 +27,10 @@ def demo(
     model: Annotated[
         str, option(MODEL, "MODEL", "preview (embedded), a hub id, a diffusers folder or a checkpoint file.")
     ] = "preview",
-    size: Annotated[int, option(MODEL, "PIXELS", "Longer side at which the model works.")] = 512,
+    size: Annotated[
+        int | None,
+        option(MODEL, "PIXELS", "Longer side of the pictures.", "the photo's, 512 to 1024; 512 with --quick"),
+    ] = None,
     cache: Annotated[
         bool, flag("--cache/--no-cache", help="Keep and use inversions on disk.", panel=MACHINE)
     ] = True,
@@ -37,10 +41,10 @@ def demo(
         folder = examples_folder()
         cases = load_cases(folder)
         cases = cases[:1] if quick else cases if everything else cases[:3]
-        Settings(size=size)
+        Settings().with_(size=size)
         from ..backbone.load import load
         from ..images import save_png
-        from ..pipeline import default_settings, stylize
+        from ..pipeline import default_settings, read_job, stylize
         from ..sheets import contact_row, sheet
 
         jobs = [case_job(case, folder) for case in cases]
@@ -57,15 +61,18 @@ def demo(
         imported = time.perf_counter()
         backbone = load(model)
         settings = default_settings(backbone, size=size, cache=None if cache else False)
+        longest = SMALLEST if quick else LARGEST
         loaded = time.perf_counter()
     if not quiet:
-        how = f"{settings.steps} steps, {settings.inversion} inversion, {settings.size} px"
+        how = f"{settings.steps} steps, {settings.inversion} inversion, {size or f'up to {longest}'} px"
         say(f"model {backbone.name}, {how}, on {backbone.device}")
     table, rows = Table("case", *STAGES, "total", box=None), []
     once = {"import": imported - began, "load": loaded - imported}
     for case, job, path in zip(cases, jobs, pictures, strict=True):
+        inputs = read_job(job)
+        own = min(longest, max(SMALLEST, *inputs.photo.size))
         with progress(quiet) as bar:
-            result = stylize(job, backbone, "mast", settings, bar)
+            result = stylize(inputs, backbone, "mast", settings.with_(size=size or own), bar)
         result.save(path, overwrite)
         seconds = {**result.seconds, **once}
         once = {"import": 0.0, "load": 0.0}

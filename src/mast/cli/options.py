@@ -158,6 +158,12 @@ class RunOptions:
         float | None,
         option(MODEL, "X", "Share of the steps that each larger level repeats.", str(DEFAULTS.refine)),
     ] = None
+    windows: Annotated[
+        str | None,
+        option(
+            MACHINE, "PIXELS", "Paint larger levels in windows of this side, or off.", "where memory is short"
+        ),
+    ] = None
     fit: Annotated[
         str | None,
         option(
@@ -198,7 +204,7 @@ class RunOptions:
         """The settings that were given."""
         names = ("steps", "inversion", "fit", "refine", "features")
         given = {name: getattr(self, name) for name in names}
-        given |= {name: _pixels(getattr(self, name)) for name in ("size", "coarse")}
+        given |= {name: _pixels(getattr(self, name)) for name in ("size", "coarse", "windows")}
         given |= {"keep_unassigned": self.keep, "cache": None if self.cache else False}
         return {name: value for name, value in given.items() if value is not None}
 

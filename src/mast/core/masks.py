@@ -54,14 +54,19 @@ def separate(masks: Tensor) -> tuple[Tensor, float]:
     return masks / total.clamp_min(1), overlap
 
 
+def vanished(mask: Tensor) -> bool:
+    """Whether a region is lost on a grid (h, w). A faint mask that covers whole cells is not."""
+    return float(mask.max()) < VANISHED and float(mask.sum()) < 1
+
+
 def check_survival(
     masks: Tensor, grid: tuple[int, int], names: Sequence[str], pixels: Sequence[float]
 ) -> None:
     """Refuses a region that vanishes on the coarsest controlled grid; masks: (n, *grid), pixels: its area
-    in the photo. A faint mask that covers whole cells has not vanished.
+    in the photo.
     """
     for mask, name, area in zip(masks, names, pixels, strict=True):
-        if float(mask.max()) < VANISHED and float(mask.sum()) < 1:
+        if vanished(mask):
             raise InputError(
                 f"{name}: the region covers {area:.0f} px of the photo and vanishes on the "
                 f"{grid[0]}x{grid[1]} grid "

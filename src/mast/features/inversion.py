@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..backbone.backbone import Backbone
 from ..core import ddim
+from ..core.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,19 @@ class Trajectory:
         """z_T, (1, c, h, w)."""
         return self.latents[-1:]
 
+    def seen_in(self, windows: Windows, index: int) -> Trajectory:
+        """What a window shows of it."""
+        below = None if self.below is None else windows.cut(self.below, index)
+        return Trajectory(windows.cut(self.latents, index), windows.cut(self.points, index), below)
+
 
 OnPass = Callable[[int], None]
 """Called after each U-Net pass with the index of its timestep; raising ends the inversion. With a clean end
 the first timestep has two passes, of which the second is the one at z_t.
 """
+
+Predict = Callable[[Tensor, int], Tensor]
+"""What the U-Net says of a latent at the timestep of an index."""
 
 
 @torch.inference_mode()
@@ -58,16 +67,18 @@ def invert(
     refined: bool = False,
     on_pass: OnPass | None = None,
     features: bool = False,
+    predict: Predict | None = None,
 ) -> Trajectory:
     """The trajectory of one clean latent (1, c, h, w). One picture at a time, so that the bits do not
     depend on its company.
 
-    features: whoever watches the U-Net wants to see every timestep, the last one too.
+    features: whoever watches the U-Net wants to see every timestep, the last one too. predict: how it is
+    asked, where that is not in one pass.
     """
+    ask = predict or (lambda latent, step: backbone.predict(latent, schedule.timesteps[step]))
 
     def noise_at(z: Tensor, i: int) -> Tensor:
-        prediction = backbone.predict(z, schedule.timesteps[i])
-        return ddim.split(z, prediction, schedule.alphas[i], schedule.prediction_type)[1]
+        return ddim.split(z, ask(z, i), schedule.alphas[i], schedule.prediction_type)[1]
 
     first, end = clean, schedule.clean_end
     if end is not None:

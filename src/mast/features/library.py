@@ -5,7 +5,8 @@ replayed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from ..backbone.backbone import Backbone
 from ..backbone.instrument import controlled
 from ..core.ddim import Schedule
+from ..core.windows import Windows
 from .cache import Cache, content_key
 from .inversion import Trajectory, invert, passes
 from .recording import FeatureSource, Recorded, Recorder, Replayed, Stored, bytes_needed
@@ -23,6 +25,9 @@ FEATURE_SHARE = 8  # a picture's features are kept on disk when they take at mos
 class Library:
     """Looks pictures up for one run. The same picture is never inverted twice, in this run or, with a
     cache, in any other.
+
+    A picture too large for one pass is seen in windows (core/windows.py): it has one trajectory, whose
+    predictions are blended, and a source of features for each window. One window is the whole picture.
     """
 
     def __init__(
@@ -41,7 +46,13 @@ class Library:
         self.hits = 0
         self.encoding = 0.0  # seconds
 
-    def key(self, image: Tensor) -> str:
+    def whole(self, image: Tensor) -> Windows:
+        """The one window that covers the latent of an image."""
+        stride = self.backbone.latent_stride
+        latent = (image.shape[-2] // stride, image.shape[-1] // stride)
+        return Windows(latent, max(latent))
+
+    def key(self, image: Tensor, windows: Windows | None = None) -> str:
         return content_key(
             image,
             model=self.backbone.fingerprint,
@@ -51,28 +62,36 @@ class Library:
             inversion="refined" if self.refined else "plain",
             **({"compiled": True} if self.backbone.compiled else {}),
             **({"clean_end": end} if (end := self.schedule.clean_end) is not None else {}),
+            **({"windows": windows.corners} if windows is not None and len(windows) > 1 else {}),
         )
 
-    def feature_key(self, key: str, wants: Iterable[str]) -> str:
-        return f"{key}-{'-'.join(sorted(wants))}-{str(self.dtype).removeprefix('torch.')}"
+    def feature_key(self, key: str, wants: Iterable[str], window: int = 0) -> str:
+        name = f"{key}-{'-'.join(sorted(wants))}-{str(self.dtype).removeprefix('torch.')}"
+        return f"{name}-{window}" if window else name
 
-    def passes_for(self, image: Tensor, wants: frozenset[str], before: Collection[str] = frozenset()) -> int:
-        """How many U-Net passes `look_up` will make for this picture before denoising begins.
+    def passes_for(
+        self,
+        image: Tensor,
+        wants: frozenset[str],
+        before: Collection[str] = frozenset(),
+        windows: Windows | None = None,
+    ) -> int:
+        """How many U-Net passes looking it up will take for this picture before denoising begins.
 
         before: keys of pictures that will have been looked up by then.
         """
-        key = self.key(image)
+        key, count = self.key(image, windows), 1 if windows is None else len(windows)
         known = (
             key in before
             or key in self.trajectories
             or (self.cache is not None and self.cache.find("trajectories", key) is not None)
         )
         if not known:
-            return passes(self.schedule, self.refined, bool(wants) and self.in_memory)
-        stored = (
-            self.cache is not None and self.cache.find("features", self.feature_key(key, wants)) is not None
+            return count * passes(self.schedule, self.refined, bool(wants) and self.in_memory)
+        stored = self.cache is not None and all(
+            self.cache.find("features", self.feature_key(key, wants, i)) is not None for i in range(count)
         )
-        return 0 if stored or not wants or not self.in_memory else len(self.schedule)
+        return 0 if stored or not wants or not self.in_memory else count * len(self.schedule)
 
     def look_up(
         self, image: Tensor, wants: frozenset[str], on_pass: Callable[[int], None], about: str = ""
@@ -83,23 +102,42 @@ class Library:
         on_pass is called after each U-Net pass with the timestep's index, and may raise to cancel.
         about: what to call the image for people who list the cache.
         """
-        key = self.key(image)
-        wanted = self.feature_key(key, wants)
+        trajectory, sources = self.look_up_in(self.whole(image), image, wants, on_pass, about)
+        return trajectory, sources[0]
+
+    def look_up_in(
+        self,
+        windows: Windows,
+        image: Tensor,
+        wants: frozenset[str],
+        on_pass: Callable[[int], None],
+        about: str = "",
+    ) -> tuple[Trajectory, Sequence[FeatureSource | None]]:
+        """As `look_up`, seen in windows of its latent: a source for each of them."""
+        key = self.key(image, windows)
+        wanted = [self.feature_key(key, wants, i) for i in range(len(windows))] if wants else []
         trajectory = self.trajectories.get(key) or self._read(key)
-        source = self.sources.get(wanted)
-        if source is None and wants and trajectory is not None:
-            source = self._stored(wanted, wants)
+        sources = [self.sources[name] for name in wanted if name in self.sources]
+        if len(sources) < len(wanted) and trajectory is not None:
+            stored = [self._stored(name, wants) for name in wanted]
+            sources = [source for source in stored if source is not None]
         if trajectory is None:
-            trajectory, source = self._invert(image, key, wants, on_pass, about)
-        elif source is None and wants and self.in_memory:
-            source = self._record_again(trajectory, wants, on_pass)
-            self._keep(wanted, source, image, wants, about)
-        if source is None and wants:
-            source = Replayed(self.backbone, trajectory, self.schedule, wants, self.dtype)
+            trajectory, recorded = self._invert(windows, image, wants, on_pass, about)
+            self._keep(wanted, recorded, windows, wants, about)
+            sources = [*recorded]
+        if len(sources) < len(wanted):
+            replayed = [
+                Replayed(self.backbone, trajectory.seen_in(windows, i), self.schedule, wants, self.dtype)
+                for i in range(len(windows))
+            ]
+            sources = [*replayed]
+            if self.in_memory:
+                recorded = self._record_again(replayed, on_pass)
+                self._keep(wanted, recorded, windows, wants, about)
+                sources = [*recorded]
         self.trajectories[key] = trajectory
-        if source is not None:
-            self.sources[wanted] = source
-        return trajectory, source
+        self.sources |= dict(zip(wanted, sources, strict=True))
+        return trajectory, sources or [None] * len(windows)
 
     def _read(self, key: str) -> Trajectory | None:
         lengths = {"latents": len(self.schedule)}
@@ -119,53 +157,68 @@ class Library:
         return Stored(path) if path else None
 
     def _invert(
-        self, image: Tensor, key: str, wants: frozenset[str], on_pass: Callable[[int], None], about: str
-    ) -> tuple[Trajectory, FeatureSource | None]:
+        self,
+        windows: Windows,
+        image: Tensor,
+        wants: frozenset[str],
+        on_pass: Callable[[int], None],
+        about: str,
+    ) -> tuple[Trajectory, list[Recorded]]:
+        backbone, schedule = self.backbone, self.schedule
         began = time.perf_counter()
-        clean = self.backbone.encode(image)
+        clean = backbone.encode(image, windows if len(windows) > 1 else None)
         self.encoding += time.perf_counter() - began
-        self.backbone.check_prediction_type(clean)
-        recorder = Recorder(self.backbone.sites, wants, self.dtype) if wants and self.in_memory else None
-        steps: dict[int, dict[str, Tensor]] = {}
+        backbone.check_prediction_type(windows.cut(clean, 0))
+        recorder = Recorder(backbone.sites, wants, self.dtype) if wants and self.in_memory else None
+        steps: list[dict[int, dict[str, Tensor]]] = [{} for _ in windows.corners]
 
-        def seen(step: int) -> None:
-            if recorder is not None:
-                steps[step] = recorder.take()
-            on_pass(step)
+        def predict(latent: Tensor, step: int) -> Tensor:
+            def one(i: int) -> Tensor:
+                prediction = backbone.predict(windows.cut(latent, i), schedule.timesteps[step])
+                if recorder is not None:
+                    steps[i][step] = recorder.take()
+                on_pass(step)
+                return prediction
 
-        if recorder is None:
-            trajectory = invert(self.backbone, clean, self.schedule, self.refined, seen, features=False)
-        else:
-            with controlled(self.backbone.unet, self.backbone.sites, recorder):
-                trajectory = invert(self.backbone, clean, self.schedule, self.refined, seen, features=True)
+            return windows.blend(map(one, range(len(windows))))
+
+        watched = nullcontext() if recorder is None else controlled(backbone.unet, backbone.sites, recorder)
+        with watched:
+            trajectory = invert(
+                backbone, clean, schedule, self.refined, features=recorder is not None, predict=predict
+            )
         if self.cache:
             tensors = {"latents": trajectory.latents.cpu()}
             if self.refined:
                 tensors["points"] = trajectory.points.cpu()
             if trajectory.below is not None:
                 tensors["below"] = trajectory.below.cpu()
-            self.cache.write("trajectories", key, tensors, about)
-        if recorder is None:
-            return trajectory, None
-        source = Recorded(steps)
-        self._keep(self.feature_key(key, wants), source, image, wants, about)
-        return trajectory, source
+            self.cache.write("trajectories", self.key(image, windows), tensors, about)
+        return trajectory, [] if recorder is None else [Recorded(seen) for seen in steps]
 
-    def _record_again(
-        self, trajectory: Trajectory, wants: frozenset[str], on_pass: Callable[[int], None]
-    ) -> Recorded:
-        replayed = Replayed(self.backbone, trajectory, self.schedule, wants, self.dtype)
-        steps = {}
+    def _record_again(self, windows: Sequence[Replayed], on_pass: Callable[[int], None]) -> list[Recorded]:
+        """What replaying gives, kept in memory."""
+        found: list[dict[int, Mapping[str, Tensor]]] = [{} for _ in windows]
         for step in range(len(self.schedule)):
-            steps[step] = replayed.features(step)
-            on_pass(step)
-        return Recorded(steps)
+            for seen, replayed in zip(found, windows, strict=True):
+                seen[step] = replayed.features(step)
+                on_pass(step)
+        return [Recorded(seen) for seen in found]
 
-    def _keep(self, wanted: str, source: Recorded, image: Tensor, wants: frozenset[str], about: str) -> None:
-        if self.cache and self.feature_bytes(image, wants) <= self.cache.limit // FEATURE_SHARE:
-            self.cache.write("features", wanted, source.flat(), about)
+    def _keep(
+        self,
+        wanted: Sequence[str],
+        sources: Sequence[Recorded],
+        windows: Windows,
+        wants: frozenset[str],
+        about: str,
+    ) -> None:
+        """Features on disk, where a picture's do not take too much of it; sources: none, or one a window."""
+        if self.cache and self.feature_bytes(windows, wants) <= self.cache.limit // FEATURE_SHARE:
+            for name, source in zip(wanted, sources, strict=False):
+                self.cache.write("features", name, source.flat(), about)
 
-    def feature_bytes(self, image: Tensor, wants: Iterable[str]) -> int:
-        stride = self.backbone.latent_stride
-        latent = (image.shape[-2] // stride, image.shape[-1] // stride)
-        return bytes_needed(self.backbone.sites, latent, len(self.schedule), wants, self.dtype)
+    def feature_bytes(self, windows: Windows, wants: Iterable[str]) -> int:
+        """Of a picture's features, all windows together."""
+        one = bytes_needed(self.backbone.sites, windows.size, len(self.schedule), wants, self.dtype)
+        return len(windows) * one

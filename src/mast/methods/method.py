@@ -61,6 +61,8 @@ class Scene:
 
     masks: by grid, the regions' masks (N, h, w), strength included; the latent's own grid is one of them.
     taken_up: a picture of the same photo, painted at a smaller size, to go on from instead of `start`.
+    on_window: where a prediction takes several passes, told the step after each but the last, which the step
+    itself reports.
     """
 
     backbone: Backbone
@@ -70,6 +72,7 @@ class Scene:
     masks: Mapping[tuple[int, int], Tensor]
     latent: tuple[int, int]
     taken_up: TakenUp | None = None
+    on_window: Callable[[int], None] | None = None
     step: int = -1
     _content: StepFeatures | None = field(default=None, repr=False)
     _styles: Sequence[StepFeatures] = field(default_factory=list, repr=False)
@@ -82,6 +85,17 @@ class Scene:
         device = self.backbone.device
         self._content = same_photo._content if same_photo is not None else self.content.at(step, device)
         self._styles = [style.at(step, device) for style in self.styles]
+
+    @property
+    def passes(self) -> int:
+        """How many passes of the U-Net a prediction takes."""
+        return 1
+
+    def predict(self, method: DiffusionMethod, latent: Tensor, step: int) -> Tensor:
+        """What the U-Net says of a latent (1, c, h, w) at a timestep, under a method's control."""
+        self.set_step(step)  # may itself run the U-Net, so not under the method's control
+        with controlled(self.backbone.unet, self.backbone.sites, InScene(method, self)):
+            return self.backbone.predict(latent, self.schedule.timesteps[step])
 
     def content_at(self, site: Site) -> SiteFeatures:
         assert self._content is not None, "set_step comes first"
@@ -167,6 +181,13 @@ class DiffusionMethod(Method):
     content_features: frozenset[str] = frozenset()
     style_features: frozenset[str] = frozenset()
 
+    @property
+    def works_in_windows(self) -> bool:
+        """Whether it can paint a picture that the U-Net sees window by window (windowed.py): one that has a
+        loop of its own may look at the whole picture in it.
+        """
+        return type(self).sample is DiffusionMethod.sample
+
     def for_model(self, defaults: Mapping[str, Any]) -> DiffusionMethod:
         """The method with what it leaves to the model filled in; defaults: the model's, by method."""
         return self
@@ -216,9 +237,7 @@ class DiffusionMethod(Method):
         schedule = scene.schedule
         z = self.start(scene) if scene.taken_up is None else scene.taken_up.noisy
         for i, to in self.denoising_path(scene):
-            scene.set_step(i)  # may itself run the U-Net, so not under the method's control
-            with controlled(scene.backbone.unet, scene.backbone.sites, InScene(self, scene)):
-                prediction = scene.backbone.predict(z, schedule.timesteps[i])
+            prediction = scene.predict(self, z, i)
             z, x0 = ddim.move(z, prediction, schedule.alphas[i], to, schedule.prediction_type)
             z = self.after_step(scene, z)
             if on_step is not None:

@@ -50,6 +50,11 @@ class StyleID(DiffusionMethod):
         unit_interval("gamma", self.gamma)
         check_temperature(self.temperature)
 
+    @property
+    def works_in_windows(self) -> bool:
+        """Not with quirks: their one move more is made of the whole picture."""
+        return super().works_in_windows and not self.quirks
+
     def start(self, scene: Scene) -> Tensor:
         """The content's noise with the channel statistics of the style's, over the whole latent."""
         style = only_style(self, scene)

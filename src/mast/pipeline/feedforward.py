@@ -34,7 +34,7 @@ class FeedForwardEngine:
 
     def settled(self, settings: Settings, inputs: JobInputs) -> Settings:
         """There are no levels: a network paints at any size at once."""
-        return settings.with_(size=settled_size(settings, inputs), coarse="off")
+        return settings.with_(size=settled_size(settings, inputs), coarse="off", windows="off")
 
     def check(self, ready: Prepared) -> None:
         """Networks of this kind take any mask."""

@@ -80,8 +80,10 @@ def prepare(inputs: JobInputs, settings: Settings, stride: int) -> Prepared:
     if settings.fit == "square":
         inputs = inputs.squared(settings.size)
     inner, canvas = work_size(*inputs.photo.size, settings.size, stride, settings.fit)
+    # A painting is seen at a window's scale: every window shows all of its style.
+    longest = min(settings.size, settings.windows) if isinstance(settings.windows, int) else settings.size
     styles = []
     for style in inputs.styles:
-        style_inner, style_canvas = work_size(*style.picture.size, settings.size, stride, "resize")
+        style_inner, style_canvas = work_size(*style.picture.size, longest, stride, "resize")
         styles.append(PreparedStyle(to_tensor(style.picture, style_inner, style_canvas), style))
     return Prepared(inputs, settings, to_tensor(inputs.photo, inner, canvas), inner, canvas, tuple(styles))

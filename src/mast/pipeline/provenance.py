@@ -67,6 +67,7 @@ def effective(settings: Settings, method: Method) -> dict[str, Any]:
     names += ["steps", "inversion", "feature_dtype", "coarse"] if method.needs_backbone else []
     names += ["clean_end"] if settings.clean_end and method.needs_backbone else []
     names += ["refine"] if settings.coarse != "off" and method.needs_backbone else []
+    names += ["windows"] if settings.windows != "off" and method.needs_backbone else []
     names += ["composite"] if paints_one_style(method) else []
     return {name: getattr(settings, name) for name in names}
 

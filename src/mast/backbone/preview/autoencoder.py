@@ -4,6 +4,7 @@ The encoder projects every 8x8 RGB patch on its scaled principal components. It 
 that works on its latents stays valid while the decoder improves.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -68,6 +69,13 @@ class PatchAutoencoder(nn.Module):
         self.leave = nn.Conv2d(widths[-1], 3, 3, padding=1)
         nn.init.zeros_(self.leave.weight)
         nn.init.zeros_(self.leave.bias)  # type: ignore[arg-type]
+
+    @property
+    def reach(self) -> int:
+        """How many cells around it a decoded cell depends on: half the receptive field, rounded up."""
+        depths = [len(stage) for stage in self.stages]  # type: ignore[arg-type]
+        pixels = [2 * depth * self.patch / 2**i for i, depth in enumerate(depths)]
+        return math.ceil((self.patch + sum(pixels) + 1) / self.patch)
 
     @classmethod
     def from_folder(cls, folder: Path) -> "PatchAutoencoder":

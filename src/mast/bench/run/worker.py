@@ -31,7 +31,8 @@ from .claims import claimed
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
-USUAL = {"keep_unassigned": "reconstruct", "size": 512, "coarse": "off"}  # as the paper, unless said
+# As the paper, unless said.
+USUAL = {"keep_unassigned": "reconstruct", "size": 512, "coarse": "off", "windows": "off"}
 
 T = TypeVar("T")
 Unit: TypeAlias = tuple[str, int]
