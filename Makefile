@@ -24,7 +24,7 @@ parity: $(VENV)/parity $(VENV)/installed-dev
 
 # What strangers may give: pictures, records, JSON, model folders, checkpoints, annotations, names of methods.
 HOSTILE := tests/images/test_images_fuzz.py tests/images/test_images_bad.py tests/test_files.py tests/features/test_cache.py \
-	tests/pipeline/test_provenance.py tests/pipeline/test_threads.py tests/backbone/test_hostile_folder.py \
+	tests/pipeline/test_provenance.py tests/pipeline/test_jobfile.py tests/pipeline/test_threads.py tests/backbone/test_hostile_folder.py \
 	tests/backbone/test_ckpt.py tests/backbone/test_threads.py tests/regions/test_read.py tests/regions/test_regions_specs.py \
 	tests/bench/test_bench_coco.py tests/bench/test_bench_resume.py tests/methods/test_spec.py tests/cli/test_cli_bad_input.py
 

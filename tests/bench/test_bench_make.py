@@ -18,7 +18,10 @@ from mast.bench.data.make import make
 from mast.bench.data.manifest import Manifest, read, verify
 from mast.job import InputError
 from mast.regions.partition import SMALLEST_SHARE, Found, Tiling, apart, filled, layered
-from mast.regions.sources import CocoSource, LabelSource, MaskSource, pictures
+from mast.regions.sam import model as sam
+from mast.regions.segment import Proposal
+from mast.regions.sources import CocoSource, LabelSource, MaskSource, pictures, segment_map
+from tests.regions.random_sam import write_checkpoint
 from tests.tiny import picture
 
 W, H = 64, 48
@@ -256,9 +259,7 @@ def test_segments_are_used_and_said(small: Callable[..., Manifest], tmp_path: Pa
     folder = tmp_path / "segments"
     folder.mkdir()
     annotations = tmp_path / "instances.json"
-    data = json.loads(annotations.read_text())
-    data["annotations"] = [a for a in data["annotations"] if not a["iscrowd"]]
-    annotations.write_text(json.dumps(data))
+    without_crowds(annotations)
     for path in pictures(tmp_path / "photos"):
         labels = np.zeros((H, W), np.uint8)
         labels[:42, :30] = 3
@@ -268,6 +269,71 @@ def test_segments_are_used_and_said(small: Callable[..., Manifest], tmp_path: Pa
     mask = np.asarray(Image.open(manifest.samples[0].regions[0].mask.path)) > 0
     assert mask.sum() == 30 * 42  # the object ends at row 40, its segment at 42
     assert small("plain").header.unannotated == "background"
+
+
+def without_crowds(annotations: Path) -> Path:
+    data = json.loads(annotations.read_text())
+    data["annotations"] = [a for a in data["annotations"] if not a["iscrowd"]]
+    annotations.write_text(json.dumps(data))
+    return annotations
+
+
+class Boxes:
+    """Proposes a box over the first object, two rows longer, and in it a small one that is sky."""
+
+    name = "boxes"
+
+    def propose(self, photo: Image.Image) -> list[Proposal]:
+        return [Proposal(box_mask(0, 0, 30, 42), 0.9), Proposal(box_mask(0, 41, 8, 44), 0.95)]
+
+
+def test_a_segmenter_fills_and_is_named(small: Callable[..., Manifest], tmp_path: Path) -> None:
+    source = CocoSource(without_crowds(tmp_path / "instances.json"))
+    source.fill_by(Boxes())
+    manifest = small("filled", source=source, n=(2, 3))
+    assert manifest.header.unannotated == "boxes"
+    assert (
+        "unannotated pixels are filled by the segments of boxes (paper: FastSAM's)" in manifest.header.notes
+    )
+    mask = np.asarray(Image.open(manifest.samples[0].regions[0].mask.path)) > 0
+    assert mask.sum() == 30 * 42 - 8  # the small one is in front, and in no object
+    for sample in manifest.samples:
+        masks = [np.asarray(Image.open(r.mask.path)).astype(int) for r in sample.regions]
+        assert (np.sum(masks, 0) == 255).all()
+
+
+def test_segments_are_numbered_from_large_to_small_at_the_photos_size() -> None:
+    class Quarters:
+        name = "quarters"
+
+        def propose(self, photo: Image.Image) -> list[Proposal]:
+            mask = np.zeros((photo.height, photo.width), bool)
+            mask[: photo.height // 2] = True
+            corner = mask.copy()
+            corner[:, photo.width // 2 :] = False
+            return [Proposal(corner, 0.9), Proposal(mask, 0.5), Proposal(~mask & False, 1.0)]
+
+    labels = segment_map(Quarters(), picture(1200, 900))  # looked at smaller than it is
+    assert labels.shape == (900, 1200)
+    assert (labels[:448, :598] == 2).all() and (labels[:448, 602:] == 1).all() and (labels[452:] == 0).all()
+
+
+@pytest.mark.slow
+def test_mobile_sam_fills(
+    small: Callable[..., Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real network with weights of no sense, a few clicks, and every mask taken that comes out."""
+    for name, value in (("CLICKS", 4), ("SURE", -9.0), ("STABLE", 0.0)):
+        monkeypatch.setattr(sam, name, value)
+    source = CocoSource(without_crowds(tmp_path / "instances.json"))
+    source.fill_by(sam.MobileSam(write_checkpoint(tmp_path / "sam.pt")))
+    photos = pictures(tmp_path / "photos")[:1]
+    manifest = small("filled", source=source, n=(2,), contents=photos)
+    assert manifest.header.unannotated == "mobile-sam"
+    masks = [np.asarray(Image.open(r.mask.path)).astype(int) for r in manifest.samples[0].regions]
+    assert (np.sum(masks, 0) == 255).all() and (masks[0][box_mask(0, 0, 28, 40)] == 255).all()
+    labels = segment_map(sam.MobileSam(tmp_path / "sam.pt"), Image.open(photos[0]).convert("RGB"))
+    assert labels.max() >= 1
 
 
 def test_masks_by_name(small: Callable[..., Manifest], tmp_path: Path) -> None:

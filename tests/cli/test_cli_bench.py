@@ -80,6 +80,25 @@ def test_make_small(run: Callable[..., Any], data: Path) -> None:
     assert again.code == 0
 
 
+def test_make_filled_by_a_segmenter_of_ones_own(run: Callable[..., Any], data: Path) -> None:
+    (data / "own.py").write_text(
+        "import numpy as np\n"
+        "from mast.regions.segment import Proposal\n"
+        "class Upper:\n"
+        "    name = 'upper'\n"
+        "    def propose(self, photo):\n"
+        "        mask = np.zeros((photo.height, photo.width), bool)\n"
+        "        mask[:44, :40] = True\n"
+        "        return [Proposal(mask, 0.9)]\n"
+    )
+    outcome = run(*make("--annotations", "instances.json", "--fill", "own.py:Upper", "-n", "2,3"))
+    assert outcome.code == 0, outcome.err
+    made = read(data / "b")
+    assert made.header.unannotated == "upper"
+    largest = np.asarray(Image.open(made.of(2)[0].regions[0].mask.path))
+    assert (largest == 255).sum() == 40 * 44  # the object ends at row 40, its segment at 44
+
+
 def test_make_with_segments(run: Callable[..., Any], data: Path) -> None:
     outcome = run(*make("--annotations", "instances.json", "--segments", "labels", "-n", "2"))
     assert outcome.code == 0, outcome.err
@@ -92,6 +111,22 @@ def test_make_with_segments(run: Callable[..., Any], data: Path) -> None:
         (make(), "give one of --annotations"),
         (make("--masks", "masks", "--labels", "labels"), "give one of --annotations"),
         (make("--labels", "labels", "--segments", "labels"), "give it with --annotations"),
+        (
+            make("--labels", "labels", "--fill", "segment"),
+            "--fill segment fills what COCO's annotations leave",
+        ),
+        (
+            make("--annotations", "instances.json", "--segments", "labels", "--fill", "segment"),
+            "leave one of",
+        ),
+        (
+            make("--annotations", "instances.json", "--fill", "sky"),
+            "choose background, segment, or FILE.py:CLASS",
+        ),
+        (
+            make("--annotations", "instances.json", "--fill", "no.py:One"),
+            "no.py:One: no segmenter of this name",
+        ),
         (make("--labels", "labels", "-n", "two"), "-n two: write numbers"),
         (make("--labels", "labels", "-n", "1"), "from 2 to 16"),
         (make("--labels", "nowhere"), "nowhere: no such folder"),

@@ -56,8 +56,8 @@ def test_the_list_of_methods_shows_the_switch(run):
 
 def test_a_method_finds_the_regions_itself(run, stylize):
     outcome = stylize(
-        "photo.png", "-r", "=a.png", "-r", "=b.png", "--auto", "--contact-sheet", "-o", "out.png",
-        "--method", "stylegallery:steps=2,semantic=none",
+        "photo.png", "-r", "=a.png", "-r", "=b.png", "--contact-sheet", "-o", "out.png",
+        "--method", "stylegallery:auto=on,steps=2,semantic=none",
     )  # fmt: skip
     assert outcome.code == 0, outcome
     record = json.loads(Image.open("out.png").text["mast"])
@@ -74,8 +74,9 @@ def test_a_method_finds_the_regions_itself(run, stylize):
         (("--method", "styleid:gama=1"), "has no option 'gama'"),
         (("--method", "styleid:gamma=much"), "write a number"),
         (("--method", "styleid", "--composite", "glue"), "composite is 'glue'; choose one of hard, alpha"),
-        (("--method", "styleid", "--auto"), "stylegallery and stylemixer find the regions themselves"),
-        (("--auto",), "--auto: mast goes by masks; stylegallery and stylemixer"),
+        (("--auto", 2), "--auto 2 finds the regions itself; write -r STYLE without a mask"),
+        (("--auto", 1), "--auto 1: give a number of regions from 2 to 16"),
+        (("--auto", 2, "--method", "stylegallery:auto=on"), "stylegallery finds the regions itself"),
         (("--method", "adain"), "mast weights fetch adain-vgg"),
         (("--method", "bpc"), "github.com/davidmhart/StyleTransferMasked"),
         (("--method", "any-to-any"), "Huage001"),

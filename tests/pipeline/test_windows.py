@@ -42,7 +42,7 @@ def test_methods_paint_in_windows_and_a_record_replays(tiny_backbone, method, co
     assert not torch.equal(whole.latent, seen.latent)
 
 
-@pytest.mark.parametrize("method", ["cocodiff", "stylegallery:steps=3", "styleid:quirks=true"])
+@pytest.mark.parametrize("method", ["cocodiff", "stylegallery:steps=3", "styleid:released=true"])
 def test_a_method_that_looks_at_the_whole_picture_is_refused_windows(tiny_backbone, method, monkeypatch):
     method = made(tiny_backbone, method)
     with pytest.raises(InputError, match=rf"{method.name} looks at the whole picture.*--windows off"):

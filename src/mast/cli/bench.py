@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..regions.sources import ObjectSource
 
 DATA, OBJECTS, SHOWN = "Data", "Objects of the photos (one of these)", "Tables"
+BACKGROUND, SEGMENT = "background", "segment"  # what --fill may be
 
 bench = group("The paper's benchmark: make the data set, run methods on it, print the tables.")
 
@@ -43,10 +44,18 @@ def make(
         option(
             OBJECTS,
             "FOLDER",
-            "With --annotations: label maps PHOTO.png that decide whose the unannotated pixels are; "
-            "without them they are background.",
+            "With --annotations: label maps PHOTO.png that decide whose the unannotated pixels are.",
         ),
     ] = None,
+    fill: Annotated[
+        str,
+        option(
+            OBJECTS,
+            "HOW",
+            "With --annotations: the unannotated pixels are background, or go by what a segmenter finds: "
+            "segment (mobile-sam) or FILE.py:CLASS.",
+        ),
+    ] = BACKGROUND,
     n: Annotated[str, option(DATA, "NUMBERS", "Numbers of regions, with commas.", names=("-n",))] = "2,3,4,5",
     seed: Annotated[int, option(DATA, "N", "Decides which styles form a tuple.")] = 0,
     max_contents: Annotated[int | None, option(DATA, "N", "Only the first photos by name.", min=1)] = None,
@@ -71,15 +80,19 @@ def make(
     """
     with loading("photos and paintings", quiet):
         from ..bench.data.make import make as build
-        from ..regions.sources import need_folder, pictures
+        from ..regions.sources import CocoSource, need_folder, pictures
+        from .finding import load_segmenter
 
         photos = pictures(need_folder(contents, "photos"))[:max_contents]
         paintings = pictures(need_folder(styles, "styles"), deep=True)
         for found, where in ((photos, contents), (paintings, styles)):
             if not found:
                 raise InputError(f"{where}: no pictures in it")
+        _check_fill(fill, annotations, segments)
         source = _source(annotations, masks, labels, segments, [photo.stem for photo in photos])
         numbers = _numbers(n)
+    if isinstance(source, CocoSource) and fill != BACKGROUND:
+        source.fill_by(load_segmenter("mobile-sam" if fill == SEGMENT else fill, "propose", quiet))
     with counting(quiet) as on_count:
         manifest = build(
             folder,
@@ -121,6 +134,20 @@ def _source(
     if annotations is not None:
         return CocoSource(annotations, segments)
     return MaskSource(masks, stems) if masks is not None else LabelSource(labels)  # type: ignore[arg-type]
+
+
+def _check_fill(fill: str, annotations: Path | None, segments: Path | None) -> None:
+    """Refuses a way of filling that cannot be, before anything is fetched."""
+    if fill == BACKGROUND:
+        return
+    if annotations is None:
+        raise InputError(f"--fill {fill} fills what COCO's annotations leave; give it with --annotations")
+    if segments is not None:
+        raise InputError(f"--fill {fill} and --segments {segments} decide the same; leave one of them out")
+    if fill != SEGMENT and ".py:" not in fill:
+        raise InputError(
+            f"--fill {fill}: choose {BACKGROUND}, {SEGMENT}, or FILE.py:CLASS for one of your own"
+        )
 
 
 def _counts(manifest: Manifest) -> Table:

@@ -368,10 +368,10 @@ class PaintOptions:
 
 def files_of(job: Job) -> list[Path]:
     """Every file a job reads."""
-    from ..images import split_colour
+    from ..regions.parts import split_part
 
     given = [job.content, *(f for r in job.regions for f in (r.style, r.mask, r.style_mask) if f is not None)]
-    return [split_colour(str(file))[0] for file in given]
+    return [split_part(str(file))[0] for file in given]
 
 
 # ------------------------------------------------------------------------------------------------ measuring

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ..files import check_outputs, kept
-from ..job import InputError
-from .console import download_bar, loading, note, out, say, size_text
+from ..files import check_outputs
+from ..job import InputError, Job, Region
+from .console import loading, note, out, say
+from .finding import RegionFinder, load_segmenter
 from .options import MODEL, OUTPUT, AsJson, Overwrite, Quiet, group, option
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ def auto(
         str,
         option(FINDING, "NAME", "mobile-sam, FILE.py:CLASS for your own, or colours to do without one."),
     ] = "mobile-sam",
+    job: Annotated[
+        Path | None, option(OUTPUT, "JOB.toml", "Also write a job file of them, for mast stylize JOB.toml.")
+    ] = None,
+    style: Annotated[
+        list[Path] | None,
+        option(OUTPUT, "FILE", "For the job file: the regions' paintings, in order.", names=("--style",)),
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -49,21 +57,44 @@ def auto(
     """Divides a photo into N regions that tile it: one grey PNG each, a colour map and an overlay."""
     with loading("the segmenter", quiet):
         from ..images import read_rgb
-        from ..regions.auto import check_count, divide
+        from ..regions.auto import check_count
+        from ..regions.found import check_folder
         from ..regions.show import save_folder
 
         check_count(n)
-        _check_folder(output, overwrite)
+        check_folder(output, overwrite)
+        styles = list(style or [])
+        if styles and job is None:
+            raise InputError("--style belongs to --job JOB.toml; add it")
+        if styles and len(styles) != n:
+            raise InputError(f"--style: {len(styles)} of them; give {n}, one for each region, or none")
+        for path in styles:
+            read_rgb(path, "style image")
+        if job is not None:
+            check_outputs([job], [photo, *styles], overwrite, (".toml",))
         picture = read_rgb(photo, "photo")
-    salience = finder = None
-    if segmenter != "colours":
-        finder = _segmenter(segmenter, "propose", quiet)
-        salience = _salience(quiet)
-    made = divide(picture, n, finder, salience)
+    made = RegionFinder(segmenter, quiet)(picture, n)
     files = save_folder(output, picture, made.regions)
+    if job is not None:
+        _write_job(job, photo, made.regions.names, files, styles, overwrite)
     _report(made.regions, made.notes, quiet, as_json, files=[str(file) for file in files])
     if not quiet and not as_json:
         say(f"look at them: {output / 'overlay.png'}")
+        if job is not None:
+            fill = "" if styles else ", when their styles are filled in"
+            say(f"paint them{fill}: mast stylize {job}")
+
+
+def _write_job(
+    path: Path, photo: Path, names: tuple[str, ...], masks: list[Path], styles: list[Path], overwrite: bool
+) -> None:
+    """A job file of regions that were found; without styles, these are to be filled in."""
+    from ..pipeline.jobfile import JobFile, write_jobfile
+
+    paintings: list[Path | str] = [*styles] or [""] * len(names)
+    regions = [Region(style, mask) for style, mask in zip(paintings, masks, strict=False)]
+    job = Job(photo, tuple(regions))
+    write_jobfile(JobFile(job, names, output=photo.with_name(f"{photo.stem}-painted.png")), path, overwrite)
 
 
 @regions.command()
@@ -112,7 +143,7 @@ def _select(photo: Path, output: Path, prompt: Prompt, segmenter: str, overwrite
         check_outputs([output], [photo], overwrite, (".png",))
         picture = read_rgb(photo, "photo")
         check_prompt(prompt, picture.size)
-    mask = select(_segmenter(segmenter, "select", quiet), picture, prompt)
+    mask = select(load_segmenter(segmenter, "select", quiet), picture, prompt)
     save_png(mask_picture(mask), output)
     if not quiet:
         say(f"{output}: {float(mask.mean()):.1%} of the photo")
@@ -287,55 +318,6 @@ def _grids(model: str, photo: tuple[int, int], size: int | None) -> list[tuple[i
 
 
 # ------------------------------------------------------------------------------------------------ shared
-
-
-def _segmenter(name: str, method: str, quiet: bool) -> Any:
-    if name != "mobile-sam":
-        from ..regions.segment import load_own
-
-        return load_own(name, method)
-    from ..regions.sam.model import MobileSam
-
-    _announce("mobile-sam")
-    with download_bar(quiet) as bar:
-        return MobileSam(on_bytes=bar)
-
-
-def _salience(quiet: bool) -> Any:
-    from ..regions.salient import SalientObject
-
-    _announce("u2netp")
-    with download_bar(quiet) as bar:
-        return SalientObject(on_bytes=bar)
-
-
-def _announce(name: str) -> None:
-    """Says what is going to be downloaded, if anything is: how much, from where, under which licence."""
-    from ..weights.registry import known, local, weights_folder
-
-    if local(name) is not None:
-        return
-    weight = known(name)
-    source = weight.sources[-1]
-    size = size_text(source.archive_bytes or source.bytes)
-    say(f"{name} is not here yet ({weight.about})")
-    say(f"  {size} to download: {source.where}; {size_text(source.bytes)} are kept in {weights_folder()}")
-    say(f"  licence {weight.licence}; sha256 {source.sha256}")
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    """Refuses a folder that cannot be made, or holds anything but regions written here."""
-    from ..regions.show import MAP, OVERLAY
-
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InputError(f"{folder}: this is no folder; give a new one for the regions")
-    if not folder.parent.is_dir():
-        raise InputError(f"{folder.parent}: no such folder; make it first")
-    inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if inside and not overwrite:
-        raise kept(folder)
-    if inside and not ({MAP, OVERLAY} <= set(inside) and all(name.endswith(".png") for name in inside)):
-        raise InputError(f"{folder}: holds more than regions; it is not replaced, choose another folder")
 
 
 def _numbers(text: str, count: int, name: str) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """mast stylize PHOTO -r MASK=STYLE ... -o OUT.png: parse, read, load, repaint, save; then the extras.
 
-Everything that can be refused is refused before the model is loaded.
+mast stylize JOB.toml takes it all from a job file, and several photos become a batch. Everything that can be
+refused is refused before the model is loaded.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..job import InputError, Job
+from ..job import InputError, Region
+from .batch import Machine, paint_batch, planned
 from .console import loading, note, progress, say
+from .finding import InFoundRegions, RegionFinder, Segmenting
 from .options import (
     MACHINE,
     METHOD,
@@ -25,22 +28,35 @@ from .options import (
     Metadata,
     Overwrite,
     Quiet,
-    Region,
     RunOptions,
     flag,
     option,
     with_options,
 )
+from .options import Region as RegionOption
 from .outputs import Outputs
-
-if TYPE_CHECKING:
-    from ..methods.spec import MethodSpec
+from .wanted import Wanted, given_by_hand
 
 
 @with_options
 def stylize(
-    photo: Annotated[Path, typer.Argument(help="The photo to repaint.")],
-    region: Region = [],  # noqa: B006
+    ctx: typer.Context,
+    photo: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PHOTO",
+            help="The photo to repaint; or a job file; or many: a folder, or 'PATTERN*.jpg' in quotes.",
+        ),
+    ],
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="STYLE",
+            help="Paintings; regions are found for them. With --job: more photos.",
+            show_default=False,
+        ),
+    ] = None,
+    region: RegionOption = [],  # noqa: B006
     colour_map: Annotated[
         Path | None, option(REGIONS, "FILE", "A colour-coded map instead of masks.", names=("--map",))
     ] = None,
@@ -52,16 +68,23 @@ def stylize(
         list[str], option(REGIONS, "N=FILE", "Only this part of region N's painting counts.")
     ] = [],  # noqa: B006
     auto: Annotated[
-        bool,
-        flag(
-            "--auto",
-            help="The method finds the regions itself (stylegallery, stylemixer can).",
-            panel=REGIONS,
-        ),
-    ] = False,
+        int | None,
+        option(REGIONS, "N", "Find N regions; their styles with -r STYLE, objects first, background last."),
+    ] = None,
+    segmenter: Segmenting = "mobile-sam",
+    job_file: Annotated[
+        Path | None, option(REGIONS, "JOB.toml", "Regions and settings for these photos.", names=("--job",))
+    ] = None,
     output: Annotated[
-        Path, option(OUTPUT, "FILE", "The picture: .png, .jpg, .webp or .tif.", names=("-o", "--output"))
-    ] = Path("mast.png"),
+        Path | None,
+        option(
+            OUTPUT,
+            "FILE",
+            "The picture: .png, .jpg, .webp or .tif; of several photos the folder.",
+            "the job file's, or mast.png",
+            names=("-o", "--output"),
+        ),
+    ] = None,
     contact_sheet: Annotated[
         bool, flag("--contact-sheet", help="Also write OUT.sheet.png.", panel=OUTPUT)
     ] = False,
@@ -104,39 +127,62 @@ def stylize(
         from ..pipeline import bytes_on, default_method, read_job
         from ..pipeline import stylize as paint
         from ..pipeline.compose import check_parts
-        from ..pipeline.inputs import composited
+        from ..pipeline.inputs import composited, read_styles
+        from ..regions.found import OVERLAY, regions_folder
 
         imported = time.perf_counter()
-        spec = parse_method(method)
+        regions, notes = _regions(region, colour_map, colour_style, style_mask)
+        want = Wanted.of([photo, *(more or [])], job_file, regions, auto, given_by_hand(ctx))
+        spec = parse_method(want.method or method)
         switches = {name: False for name, on in (("lama", lama), ("sts", sts), ("ddi", ddi)) if not on}
-        options = {**spec.options, **tuned.given, **switches, **_auto(spec, auto)}
+        options = {**spec.options, **tuned.given, **switches}
         chosen = make(spec.method, **options)
-        run.check(composite=composite)
-        job, notes = _job(photo, region, colour_map, colour_style, style_mask)
+        run, changes = want.run(run), want.settings(run, composite)
+        run.check(**changes)
+        if want.auto is not None and chosen.auto:
+            raise InputError(f"--auto: {chosen.name} finds the regions itself; leave one of the two out")
+        if save_masks and chosen.auto:
+            notes.append(f"no masks are saved: {chosen.name} finds the regions itself")
+        plan = planned(want, output) if want.many else None
+        output = output or want.output or Path("mast.png")
+        job = want.job(photo if want.photos else None) if plan is None else plan.jobs[0]
         if not job.regions and spec.method != "reconstruct":
             raise InputError(
                 "no region given; add -r MASK=STYLE (or rest=STYLE for the whole photo), or use --method "
                 "reconstruct"
             )
-        if save_masks and chosen.auto:
-            notes.append(f"no masks are saved: {chosen.name} finds the regions itself")
         masks = save_masks and not chosen.auto
         files = Outputs.of(output, len(job.regions), metadata, contact_sheet, masks, preview_every)
-        files.check(job, overwrite)
-        inputs = read_job(job, chosen)
-        if composited(chosen, inputs):
-            asked = run.settings(None, composite=composite)
-            taken = inputs.squared(min(inputs.photo.size)) if asked.fit == "square" else inputs
-            check_parts(taken.masks, asked)
+        if plan is None:
+            files.check(job, overwrite)
+        else:
+            plan.check(files)
+        if plan is None and want.auto is None:
+            inputs = read_job(job, chosen)
+            if composited(chosen, inputs):
+                asked = run.settings(None, **changes)
+                taken = inputs.squared(min(inputs.photo.size)) if asked.fit == "square" else inputs
+                check_parts(taken.masks, asked)
+        else:
+            read_styles(job)
         read = time.perf_counter()
 
         backbone = run.load() if METHODS[spec.method].needs_backbone else None
         if compiled and backbone is not None:
             backbone.compile()
         chosen = default_method(backbone, spec.method, **options)
-        settings = run.settings(backbone, composite=composite)
+        settings = run.settings(backbone, **changes)
         loaded = time.perf_counter()
 
+    finder = RegionFinder(segmenter, quiet)
+    found = None if want.auto is None else InFoundRegions(want.auto, finder, overwrite)
+    if plan is not None:
+        machine = Machine(backbone, chosen, settings, run.place(backbone))
+        return paint_batch(plan, found, machine, files, overwrite, quiet, as_json)
+    if found is not None:
+        job, said = found.job(job, output)
+        notes += [*said, f"the regions it found: {regions_folder(output) / OVERLAY}"]
+        inputs = read_job(job, chosen)
     with progress(quiet) as bar, files.previews(bar) as on_step:
         result = paint(inputs, backbone, chosen, settings, on_step, device=run.place(backbone))
     result.save(output, overwrite, metadata)
@@ -158,23 +204,10 @@ def stylize(
         say((str(output), "bold"), f"  ({stages})")
 
 
-def _auto(spec: MethodSpec, auto: bool) -> dict[str, bool]:
-    """--auto as an option of the method; one that has none is told who has."""
-    from ..methods import METHODS, option_names
-
-    able = [name for name, method in METHODS.items() if "auto" in option_names(method)]
-    if auto and spec.method not in able:
-        raise InputError(
-            f"--auto: {spec.method} goes by masks; {' and '.join(able)} find the regions themselves, so add "
-            f"--method {able[0]}, or give masks with -r MASK=STYLE"
-        )
-    return {"auto": True} if auto else {}
-
-
-def _job(
-    photo: Path, texts: list[str], colour_map: Path | None, styles: list[str], style_masks: list[str]
-) -> tuple[Job, list[str]]:
-    """The job, and notes on colours of the map that nobody claimed."""
+def _regions(
+    texts: list[str], colour_map: Path | None, styles: list[str], style_masks: list[str]
+) -> tuple[list[Region], list[str]]:
+    """The regions, and notes on colours of the map that nobody claimed."""
     from ..regions.specs import parse_map, parse_region, with_style_masks
 
     if colour_map is None and styles:
@@ -185,4 +218,4 @@ def _job(
     if colour_map is not None:
         mapped, notes = parse_map(colour_map, styles, any(region.mask is None for region in regions))
         regions = [*mapped, *regions]
-    return Job(photo, tuple(with_style_masks(regions, style_masks))), notes
+    return with_style_masks(regions, style_masks), notes

@@ -182,11 +182,16 @@ class DiffusionMethod(Method):
     style_features: frozenset[str] = frozenset()
 
     @property
-    def works_in_windows(self) -> bool:
-        """Whether it can paint a picture that the U-Net sees window by window (windowed.py): one that has a
-        loop of its own may look at the whole picture in it.
+    def plain_loop(self) -> bool:
+        """Whether `sample` is the ordinary loop. Only then may several runs be one batch, and may the U-Net
+        see a picture window by window (windowed.py): a loop of its own may look at the whole of it.
         """
         return type(self).sample is DiffusionMethod.sample
+
+    @property
+    def works_in_windows(self) -> bool:
+        """Whether it can paint a picture that the U-Net sees window by window."""
+        return self.plain_loop
 
     def for_model(self, defaults: Mapping[str, Any]) -> DiffusionMethod:
         """The method with what it leaves to the model filled in; defaults: the model's, by method."""
@@ -200,10 +205,6 @@ class DiffusionMethod(Method):
         """Refuses, before the first pass, a model or sizes that it cannot paint with; latent, styles: (h, w)
         of the latents of photo and styles.
         """
-
-    def shares_passes(self) -> bool:
-        """Whether the runs of several regions may be one batch; not where `sample` is its own."""
-        return type(self).sample is DiffusionMethod.sample
 
     def reported_steps(self, schedule: ddim.Schedule) -> int:
         """How often `sample` reports a step."""

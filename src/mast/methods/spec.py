@@ -9,7 +9,7 @@ mast:tau=.11/.65/1         tau's three coefficients (commas are read too)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -48,6 +48,22 @@ def parse_method(text: str) -> MethodSpec:
     make(method, **options)
     name = (match["name"] or default_name(method, options)).strip()
     return MethodSpec(name, method, options)
+
+
+def write_method(method: str, options: Mapping[str, Any]) -> str:
+    """The text that `parse_method` reads as the same method and options, to the last bit."""
+    parts = []
+    for key, value in options.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            text = "on" if value else "off"
+        else:
+            text = "/".join(str(one) for one in (value if isinstance(value, (tuple, list)) else (value,)))
+        if not text or set(text) & set(",\n") or text != text.strip():
+            raise InputError(f"{method}: its option {key} ({text!r}) cannot be written as OPTION=VALUE")
+        parts.append(f"{key}={text}")
+    return method + (f":{','.join(parts)}" if parts else "")
 
 
 def _pairs(options: str | None, method: str, text: str) -> list[tuple[str, str]]:

@@ -52,8 +52,8 @@ class StyleID(DiffusionMethod):
 
     @property
     def works_in_windows(self) -> bool:
-        """Not with quirks: their one move more is made of the whole picture."""
-        return super().works_in_windows and not self.quirks
+        """Not as released: its one move more is made of the whole picture."""
+        return super().works_in_windows and not self.released
 
     def start(self, scene: Scene) -> Tensor:
         """The content's noise with the channel statistics of the style's, over the whole latent."""

@@ -107,7 +107,8 @@ class ZStar(DiffusionMethod):
                 "same shape (--fit square), or leave released off"
             )
 
-    def shares_passes(self) -> bool:
+    @property
+    def plain_loop(self) -> bool:
         return not self.released
 
     def reported_steps(self, schedule: ddim.Schedule) -> int:

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ..features.cache import Cache
 from ..files import sha256
-from ..images import read_rgb, split_colour, squared
+from ..images import read_rgb, squared
 from ..job import InputError, Region
+from ..regions.parts import split_part
 from .inception import InceptionEncoder
 from .regional import region_weights
 from .samples import EvaluatedPicture, Looked, read_regions
@@ -117,8 +118,8 @@ class Store:
     def _mask_name(self, region: Region) -> str | None:
         if region.mask is None:
             return None
-        path, colour = split_colour(region.mask)  # type: ignore[arg-type]
-        return f"{self.hash(path)} {colour}"
+        path, part = split_part(region.mask)  # type: ignore[arg-type]
+        return f"{self.hash(path)} {part}"
 
     # ---------------------------------------------------------------------------------------- distances
 

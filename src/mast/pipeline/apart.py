@@ -29,7 +29,7 @@ def can_share_passes(method: DiffusionMethod, scenes: Sequence[Scene]) -> bool:
     """
     device = scenes[0].backbone.device
     alone = len(scenes) < 2 or scenes[0].passes > 1
-    if alone or device.type != "cuda" or not method.shares_passes():
+    if alone or device.type != "cuda" or not method.plain_loop:
         return False
     h, w = scenes[0].latent
     width = scenes[0].backbone.unet.config.block_out_channels[0]

@@ -99,14 +99,19 @@ def read_job(job: Job | JobInputs, method: Method | None = None) -> JobInputs:
     notes: list[str] = []
     auto = method is not None and method.auto
     masks = _everywhere(job, photo.size) if auto else read_masks(job, photo.size, notes)
+    names = tuple(region_name(region, i) for i, region in enumerate(job.regions))
+    return JobInputs(job, photo, masks, names, read_styles(job), tuple(notes), auto, alpha)
+
+
+def read_styles(job: Job) -> tuple[StyleInput, ...]:
+    """The paintings of a job, and the parts of them that count."""
     styles = []
     for i, region in enumerate(job.regions):
         picture = read_rgb(region.style, "style image")
         mask = read_style_mask(region, i, picture.size)
         mask_name = "" if region.style_mask is None else style_mask_name(region.style_mask, i)
         styles.append(StyleInput(picture, Path(describe(region.style, "style")).stem, mask, mask_name))
-    names = tuple(region_name(region, i) for i, region in enumerate(job.regions))
-    return JobInputs(job, photo, masks, names, tuple(styles), tuple(notes), auto, alpha)
+    return tuple(styles)
 
 
 def _centre(masks: Tensor) -> Tensor:

@@ -15,13 +15,15 @@ import torch
 from PIL import Image
 
 from ..files import sha256
-from ..images import file_bytes, read_provenance, split_colour
+from ..images import colour_of, file_bytes, read_provenance
 from ..job import ImageLike, InputError, Job, Region, Settings, mast_version
 from ..methods import Method, make, paints_one_style
+from ..regions.parts import split_part
 from .inputs import JobInputs
 
 SHA256, COLOUR = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{6}")
 MOST_THREADS, MOST_REGIONS = 1024, 256
+NOTED = ("mast", "torch", "threads", "device", "compiled")  # may change the last bits, and nothing else
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "threads": int,
     "model": dict,
@@ -74,9 +76,12 @@ def effective(settings: Settings, method: Method) -> dict[str, Any]:
 
 def _file(image: ImageLike) -> dict[str, Any]:
     if isinstance(image, (str, os.PathLike)):
-        path, rgb = split_colour(image)
+        path, part = split_part(image)
         entry = {"path": str(path.resolve()), "sha256": sha256(path)}
-        return entry if rgb is None else {**entry, "colour": "{:02x}{:02x}{:02x}".format(*rgb)}
+        if part is None:
+            return entry
+        rgb = colour_of(part)
+        return {**entry, **({"part": part} if rgb is None else {"colour": bytes(rgb).hex()})}
     data = file_bytes(image)
     if data is not None:
         return {"path": None, "sha256": hashlib.sha256(data).hexdigest()}
@@ -120,6 +125,7 @@ def checked_record(record: Any, name: str) -> dict[str, Any]:
             f"the hash of {what}",
         )
         need("colour" not in entry or bool(COLOUR.fullmatch(str(entry["colour"]))), f"the colour of {what}")
+        need("part" not in entry or text(entry["part"]), f"the part of {what}")
 
     need(isinstance(record, dict), "not an object")
     for key, kind in FIELDS.items():
@@ -197,7 +203,8 @@ def _find(entry: dict[str, Any], beside: Path, what: str) -> str:
         )
     if sha256(path) != entry["sha256"]:
         raise InputError(f"{path}: the {what} has changed since the picture was made; put the old file back")
-    return f"{path}#{entry['colour']}" if "colour" in entry else str(path)
+    part = entry.get("colour", entry.get("part"))
+    return str(path) if part is None else f"{path}#{part}"
 
 
 def same_pixels(a: Image.Image, b: Image.Image) -> tuple[bool, int, float]:

@@ -82,9 +82,9 @@ def divide(
     return Divided(NamedMasks(names, soften(labels, photo, n)), notes)
 
 
-def check_count(n: int) -> None:
+def check_count(n: int, what: str = "-n") -> None:
     if not 2 <= n <= MOST_REGIONS:
-        raise InputError(f"-n {n}: give a number of regions from 2 to {MOST_REGIONS}")
+        raise InputError(f"{what} {n}: give a number of regions from 2 to {MOST_REGIONS}")
 
 
 def at_most(photo: Image.Image, longer: int) -> Image.Image:
@@ -287,7 +287,14 @@ def soften(labels: np.ndarray, photo: Image.Image, n: int) -> np.ndarray:
     blur = morphology().gaussian_filter
     for mask in soft:
         mask[:] = 255 * blur(mask / total, EDGE, mode="nearest")
-    front = soft.argmax(0)[None]
-    np.floor(soft, out=soft)
-    np.put_along_axis(soft, front, np.take_along_axis(soft, front, 0) + 255 - soft.sum(0), 0)
-    return soft / 255
+    return whole_levels(soft)
+
+
+def whole_levels(masks: np.ndarray) -> np.ndarray:
+    """Masks (n, h, w) from 0 to 255 in whole levels that sum to 255 at every pixel, as shares of 1: what is
+    lost goes to the mask in front.
+    """
+    front = masks.argmax(0)[None]
+    np.floor(masks, out=masks)
+    np.put_along_axis(masks, front, np.take_along_axis(masks, front, 0) + 255 - masks.sum(0), 0)
+    return masks / 255

@@ -21,7 +21,7 @@ def region_name(region: Region, index: int) -> str:
 
 def read_masks(job: Job, size: tuple[int, int], notes: list[str]) -> Tensor:
     """(N, H, W) at the photo's (W, H): read, checked, freed of overlap, the left-over region filled in."""
-    found: list[Tensor | None] = [_read_region_mask(region, i, size) for i, region in enumerate(job.regions)]
+    found = [_read_region_mask(region, i, job.content, size) for i, region in enumerate(job.regions)]
     given = [mask for mask in found if mask is not None]
     core_masks.verify(
         torch.stack(given) if given else torch.zeros(0, size[1], size[0]),
@@ -50,11 +50,13 @@ def read_masks(job: Job, size: tuple[int, int], notes: list[str]) -> Tensor:
     return separated
 
 
-def _read_region_mask(region: Region, index: int, size: tuple[int, int]) -> Tensor | None:
+def _read_region_mask(region: Region, index: int, photo: ImageLike, size: tuple[int, int]) -> Tensor | None:
+    from .parts import read_part  # which fits masks as this module does
+
     if region.mask is None:
         return None
     name = region_name(region, index)
-    mask = read_mask(region.mask, f"mask of region {index + 1}")
+    mask = read_part(region.mask, photo, size, f"mask of region {index + 1}")
     core_masks.verify(torch.from_numpy(mask).unsqueeze(0), [name])  # before a resize clips what is wrong
     return torch.from_numpy(match_size(mask, size, name, "the photo"))
 

@@ -43,7 +43,7 @@ def read_regions(
     """
     if not given:
         raise InputError("no regions given; add -r with a mask, a folder of masks, or a map")
-    parts = [part for source in given for part in _read(source, photo, size, notes)]
+    parts = [part for source in given for part in parts_of(source, photo, size, notes)]
     names = distinct_names([name for name, _ in parts])
     fitted = [match_size(part[1], size, name, "the photo") for name, part in zip(names, parts, strict=True)]
     masks = np.stack(fitted)
@@ -51,7 +51,10 @@ def read_regions(
     return NamedMasks(tuple(names), masks)
 
 
-def _read(source: str | os.PathLike[str], photo: Path, size: tuple[int, int], notes: list[str]) -> list[Part]:
+def parts_of(
+    source: str | os.PathLike[str], photo: Path, size: tuple[int, int], notes: list[str]
+) -> list[Part]:
+    """The names and masks of one source; names may come twice, and masks have their own size."""
     path, colour = split_colour(source)
     suffix = path.suffix.lower()
     if colour is not None:

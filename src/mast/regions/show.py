@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from .partition import NamedMasks, borders, distinct_names
 # Okabe and Ito (2008), told apart by people with any kind of colour vision; then the same, darker.
 SAFE = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#b0b0b0")
 DARKER = 0.55
-MAP, OVERLAY = "map.png", "overlay.png"
+MAP, OVERLAY, ABOUT = "map.png", "overlay.png", "regions.json"
 LONGEST_NAME = 60  # letters of a region's name in a file's
 UNCOVERED = 0.5  # of a pixel: what no region covers to this share has no colour in a map
 
@@ -95,14 +97,20 @@ def vanishing(regions: NamedMasks, grids: Sequence[tuple[int, int]]) -> dict[str
     return lost
 
 
-def save_folder(folder: Path, photo: Image.Image, regions: NamedMasks) -> list[Path]:
-    """One grey PNG a region, map.png and overlay.png in a folder that appears whole or not at all."""
+def save_folder(
+    folder: Path, photo: Image.Image, regions: NamedMasks, about: Mapping[str, Any] | None = None
+) -> list[Path]:
+    """One grey PNG a region, map.png and overlay.png in a folder that appears whole or not at all; about:
+    what regions.json says of them, if there is to be one.
+    """
     files = [f"{name}.png" for name in file_names(regions.names)]
     with new_folder(folder) as part:
         for file, mask in zip(files, regions.masks, strict=True):
             mask_picture(mask).save(part / file)
         colour_map(regions).save(part / MAP)
         picture(photo, regions).save(part / OVERLAY)
+        if about is not None:
+            (part / ABOUT).write_text(json.dumps({**about, "masks": files}, indent=2) + "\n")
     return [folder / file for file in (*files, MAP, OVERLAY)]
 
 

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from PIL import Image
 
-from ..images import PICTURES, read_mask
+from ..images import PICTURES, read_mask, read_rgb
 from ..job import InputError
+from .auto import LOOK, at_most
 from .coco import Annotation, Photo, read_coco
+from .edit import INSIDE
 from .labels import SUFFIXES, at_size, read_labels
 from .masks import match_size
 from .partition import BACKGROUND, SMALLEST_SHARE, Found, Tiling, apart, filled, layered, ranked
+from .segment import Segmenter, propose
 
 WHOLE = 0.95  # a mask that covers this share of its photo is the photo's background
 
@@ -66,7 +70,8 @@ class CocoSource:
     """COCO's objects. A crowd is a group and no object: it is never chosen, and its area is background.
 
     segments: a folder of label maps NAME.png, one for each photo, from any segmenter; they decide which
-    region the unannotated pixels belong to (the paper uses FastSAM's). Without them those are background.
+    region the unannotated pixels belong to (the paper uses FastSAM's). Without them those are background,
+    unless a segmenter of ours is to find them (`fill_by`).
     """
 
     annotations: Path
@@ -82,6 +87,14 @@ class CocoSource:
             need_folder(self.segments, "segments")
         self._photos = read_coco(self.annotations)
         self.unannotated = "background" if self.segments is None else "segments"
+        self._segmenter: Segmenter | None = None
+
+    def fill_by(self, segmenter: Segmenter) -> None:
+        """From now on what a segmenter finds decides where the unannotated pixels belong."""
+        self._segmenter, self.unannotated = segmenter, segmenter.name
+        self.notes += (
+            f"unannotated pixels are filled by the segments of {segmenter.name} (paper: FastSAM's)",
+        )
 
     @property
     def inputs(self) -> tuple[Path, ...]:
@@ -94,7 +107,21 @@ class CocoSource:
             if not annotation.crowd:
                 found.append(Found(annotation.name, mask))
         segments = None if self.segments is None else labels_of(self.segments, content, size)
+        if self._segmenter is not None:
+            segments = segment_map(self._segmenter, read_rgb(content, "photo"))
         return Objects(found, layered, ~annotated, segments)
+
+
+def segment_map(segmenter: Segmenter, photo: Image.Image) -> np.ndarray:
+    """int (h, w): the objects that a segmenter proposes, numbered from 1, the smaller in front of the larger;
+    0 where there is none.
+    """
+    small = at_most(photo, LOOK)
+    masks = [one.mask >= INSIDE for one in propose(segmenter, small)]
+    labels = np.zeros((small.height, small.width), np.int32)
+    for number, mask in enumerate(sorted(masks, key=lambda mask: -int(mask.sum())), 1):
+        labels[mask] = number
+    return np.asarray(Image.fromarray(labels).resize(photo.size, Image.Resampling.NEAREST))
 
 
 def annotated_objects(

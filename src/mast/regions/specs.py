@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from ..images import colour_of, split_colour
+from ..images import colour_of
 from ..job import InputError, Region
 from .labels import colour_shares
+from .parts import split_part
 
 EXAMPLE = "write MASK=STYLE, MASK=STYLE@0.7, or rest=STYLE for what is left over"
 REST = "rest"  # the mask that is whatever the others leave over; a file of this name is ./rest
@@ -38,7 +39,7 @@ def _there(mask: str, style: str) -> bool:
     """Whether the files of a reading exist."""
     at = style.rpartition("@")[0]
     painting = any(name and Path(_name(name)).is_file() for name in (style, at))
-    return painting and (mask in ("", REST) or split_colour(_name(mask))[0].is_file())
+    return painting and (mask in ("", REST) or split_part(_name(mask))[0].is_file())
 
 
 def _hide(text: str) -> str:

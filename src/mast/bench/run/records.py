@@ -18,10 +18,10 @@ from typing import Any
 
 from ...files import atomic
 from ...job import InputError, Result
+from ...pipeline.provenance import NOTED
 from .claims import alone
 
 RUN, FAILED, WORK = "run.json", "failed.jsonl", ".work"
-NOTED = ("mast", "torch", "threads", "device", "compiled")  # may change the last bits; said, not refused
 
 Facts = dict[str, Any]
 
@@ -115,7 +115,7 @@ def _show(value: Any) -> str:
 
 
 def _noted(name: str, before: Facts, wanted: Facts) -> Iterator[str]:
-    for what in NOTED:
+    for what in NOTED:  # said, not refused
         if before.get(what) != wanted.get(what):
             yield (
                 f"{name}: begun with {what} {before.get(what)}, goes on with {wanted.get(what)}; "
