@@ -17,6 +17,7 @@ from .options import OUTPUT, flag
 COMMANDS = {
     "demo": "demo.demo",
     "stylize": "stylize.stylize",
+    "studio": "studio.studio",
     "regions": "regions.regions",
     "assign": "assign.assign",
     "compare": "compare.compare",

@@ -114,6 +114,9 @@ def stylize(
     ] = True,
     composite: Composite = None,
     run: RunOptions,
+    server: Annotated[
+        str | None, option(MACHINE, "URL", "A studio that paints instead: the address that it printed.")
+    ] = None,
     compiled: Annotated[
         bool,
         flag("--compile", help="torch.compile the U-Net: for many pictures on a GPU.", panel=MACHINE),
@@ -129,6 +132,7 @@ def stylize(
         from ..pipeline.compose import check_parts
         from ..pipeline.inputs import composited, read_styles
         from ..regions.found import OVERLAY, regions_folder
+        from .remote import RemoteStudio
 
         imported = time.perf_counter()
         regions, notes = _regions(region, colour_map, colour_style, style_mask)
@@ -143,7 +147,10 @@ def stylize(
             raise InputError(f"--auto: {chosen.name} finds the regions itself; leave one of the two out")
         if save_masks and chosen.auto:
             notes.append(f"no masks are saved: {chosen.name} finds the regions itself")
+        studio = None if server is None else RemoteStudio(server, run)
         plan = planned(want, output) if want.many else None
+        if studio is not None and plan is not None:
+            raise InputError("--server takes one photo at a time; send the photos one by one, or leave it out")
         output = output or want.output or Path("mast.png")
         job = want.job(photo if want.photos else None) if plan is None else plan.jobs[0]
         if not job.regions and spec.method != "reconstruct":
@@ -167,7 +174,7 @@ def stylize(
             read_styles(job)
         read = time.perf_counter()
 
-        backbone = run.load() if METHODS[spec.method].needs_backbone else None
+        backbone = run.load() if METHODS[spec.method].needs_backbone and studio is None else None
         if compiled and backbone is not None:
             backbone.compile()
         chosen = default_method(backbone, spec.method, **options)
@@ -184,7 +191,11 @@ def stylize(
         notes += [*said, f"the regions it found: {regions_folder(output) / OVERLAY}"]
         inputs = read_job(job, chosen)
     with progress(quiet) as bar, files.previews(bar) as on_step:
-        result = paint(inputs, backbone, chosen, settings, on_step, device=run.place(backbone))
+        if studio is not None:
+            wanted = {"preset": run.preset, **run.changes, **changes}
+            result = studio.paint(inputs, spec.method, options, wanted, on_step)
+        else:
+            result = paint(inputs, backbone, chosen, settings, on_step, device=run.place(backbone))
     result.save(output, overwrite, metadata)
     extra = files.write_extras(result)
 

@@ -100,6 +100,14 @@ def decoded(image: ImageLike, what: str) -> Iterator[Image.Image]:
             yield opened
 
 
+def peek(image: ImageLike, what: str) -> tuple[str, int, int]:
+    """Format, width and height of a file, from its first bytes: for those who have limits of their own."""
+    name = describe(image, what)
+    with _file(image, what) as file, careful(name, what):
+        opened = Image.open(file, formats=_formats())
+        return str(opened.format), opened.width, opened.height
+
+
 @contextmanager
 def careful(name: str, what: str) -> Iterator[None]:
     """Whatever a decoder does inside: nothing on the screen, and nothing raised but InputError."""

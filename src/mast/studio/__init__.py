@@ -1,0 +1,1 @@
+"""The studio: a web page that paints regions, the server behind it, and the processes that do the work."""
