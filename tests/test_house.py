@@ -21,7 +21,7 @@ FLOORS = [
     {"pipeline"},
     {"metrics", "analysis"},
     {"bench"},
-    {"studio", "cli"},
+    {"studio", "study", "cli"},
 ]
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
 # A result can save itself: one import upwards, made when it is asked to.

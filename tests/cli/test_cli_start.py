@@ -69,7 +69,7 @@ def test_commands_come_in_the_order_people_need_them(run):
     said = run("--help").out
     names = [line.split()[1] for line in said.splitlines() if re.match(r"│ [a-z]+ {2,}\S", line)]
     assert names == list(COMMANDS)
-    assert names[:2] == ["demo", "stylize"] and names[-1] == "bench"
+    assert names[:2] == ["demo", "stylize"] and names[-1] == "study"
 
 
 def test_a_command_that_is_nearly_right_is_suggested(run):

@@ -31,6 +31,7 @@ COMMANDS = {
     "analyze": "analyze.analyze",
     "figure": "figures.figure",
     "bench": "bench.bench",
+    "study": "study.study",
 }
 
 

@@ -19,9 +19,9 @@ FEWEST = 20  # pictures below which an interval would promise what it cannot kee
 Interval: TypeAlias = "tuple[float, float]"
 
 
-def resamples(n: int, seed: int) -> Tensor:
-    """(RESAMPLES, n) float64: how often each of n pictures is drawn when n are drawn with replacement."""
-    drawn = np.random.default_rng([seed, n]).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+def resamples(n: int, seed: int, draws: int = RESAMPLES) -> Tensor:
+    """(draws, n) float64: how often each of n pictures is drawn when n are drawn with replacement."""
+    drawn = np.random.default_rng([seed, n]).multinomial(n, np.full(n, 1 / n), draws)
     return torch.from_numpy(drawn).double()
 
 
