@@ -98,7 +98,7 @@ def core_dependencies() -> set[str]:
     return {{"pillow": "PIL"}.get(name, name) for name in names}
 
 
-# A part that is imported as a whole, inside the function that needs it, imports what it is made with at its top.
+# A part that is imported as a whole, where it is needed, imports what it is made with at its top.
 MADE_WITH = {"studio": {"fastapi", "pydantic", "starlette", "uvicorn"}}
 
 

@@ -60,6 +60,26 @@ def test_overlay_without_regions_is_the_grey_photo(photo: Image.Image):
     assert seen.size == photo.size and np.abs(np.asarray(seen, int) - np.asarray(photo, int)).max() <= 1
 
 
+# Machado, Oliveira and Fernandes (2009): light as people without one of the three cones see it.
+SIGHT = {
+    "red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+@pytest.mark.parametrize("missing", SIGHT)
+def test_colours_are_told_apart_without_one_kind_of_cone(missing: str):
+    values = np.array([rgb(colour) for colour in COLOURS]) / 255
+    light = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(light @ np.array(SIGHT[missing]).T, 0, 1) @ XYZ.T / (XYZ.sum(1))
+    f = np.where(seen > 0.008856, np.cbrt(seen), 7.787 * seen + 16 / 116)
+    lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], 1)
+    apart = np.linalg.norm(lab[:, None] - lab[None], axis=2) + 1000 * np.eye(len(COLOURS))
+    assert apart.min() > 14, "of CIE Lab's units, of which one sees two or three at best"
+
+
 def test_more_regions_than_colours(photo: Image.Image):
     assert overlay(photo, np.full((11, 40, 60), 1 / 11, np.float32)).size == (60, 40)
     assert region_colour(len(COLOURS)) == COLOURS[0]

@@ -25,6 +25,10 @@ def test_a_wheel_carries_model_and_examples_and_works_elsewhere(tmp_path: Path):
         place / "mast/backbone/preview/model/unet/diffusion_pytorch_model.safetensors"
     ).stat().st_size > 40e6
     assert {"cat.toml", "two-styles.toml"} <= {path.name for path in (place / "mast/examples").iterdir()}
+    page = ROOT / "src/mast/studio/page"
+    assert {path.name for path in (place / "mast/studio/page").iterdir()} == {
+        path.name for path in page.iterdir()
+    }
     script = (
         "import mast, torch; from mast.examples import case_job, examples_folder, load_cases;"
         "backbone = mast.load(); folder = examples_folder();"

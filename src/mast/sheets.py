@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont, ImageOps
 
-COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#46c8e0", "#f032e6", "#bfef45")
+COLOURS = ("#d55e00", "#0072b2", "#f0e442", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5b2a86")
+"""Okabe and Ito's, and a violet: people who see fewer colours tell them apart. The studio has the same."""
 BACKGROUND, INK = "#fbfaf7", "#2a2a2a"
 GAP, CAPTION = 12, 24
 WIDEST = 4  # times the height of its row that a picture of a sheet may be wide

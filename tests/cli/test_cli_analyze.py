@@ -35,7 +35,7 @@ def test_allocation_realises_the_targets_and_names_the_paper(analyze, model: Pat
     lama = data["stages"]["lama"]
     assert lama["by_n"]["2"]["style"] == pytest.approx(0.9, abs=1e-5)
     assert lama["by_n"]["2"]["furthest_from_target"] < 1e-5
-    assert len(lama["by_layer_and_step"]) == 6 * 2 and "shared-run" in data["stages"]
+    assert len(lama["by_layer_and_step"]) == 6 * 3 and "shared-run" in data["stages"]
     assert data["model"]["name"] == str(model) and data["settings"]["steps"] == 3
     text = Path("out.md").read_text()
     assert "paper, SD 1.4" in text and str(model) in text and "own run" in text

@@ -309,7 +309,7 @@ def test_a_full_disk_ends_the_batch(run, photos: Path, monkeypatch: pytest.Monke
         (("photos", "--job", "job.toml"), "photos: this is a folder; give the path of the photo, or with -o"),
         (
             ("photos/*.png", "--job", "job.toml", "-o", "x.png"),
-            "photos/*.png: this is one of several photos;",
+            "photos/*.png: this is one of several",
         ),
         (
             ("photos", "--job", "job.toml", "-o", "photos"),

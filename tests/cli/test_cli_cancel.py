@@ -60,7 +60,7 @@ def kept(cache: Path) -> int:
 @pytest.mark.parametrize("how", [stop, cancel, kill, hang_up])
 def test_during_inversion(stylize, folder: Path, own_cache: Path, how: Callable[[], None]):
     before = sorted(os.listdir(folder))
-    with interrupted("invert", 4, how):  # three passes for the photo, and the first one of a style
+    with interrupted("invert", 5, how):  # four passes for the photo, and the first one of a style
         outcome = stylize(*CALL)
     assert outcome.code == 130 and outcome.out == ""
     assert outcome.lines == ["stopped; nothing half-written is left, finished inversions are kept"]
@@ -69,7 +69,7 @@ def test_during_inversion(stylize, folder: Path, own_cache: Path, how: Callable[
 
 
 def test_what_was_finished_is_not_done_again(stylize, own_cache: Path):
-    with interrupted("invert", 8):
+    with interrupted("invert", 10):
         assert stylize(*CALL).code == 130
     assert kept(own_cache) == 2
     outcome = stylize(*CALL)

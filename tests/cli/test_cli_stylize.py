@@ -160,7 +160,7 @@ def test_a_preview_is_there_during_the_run_and_gone_after(stylize, folder: Path,
 
     monkeypatch.setattr(module, "save_png", watch)
     assert stylize("photo.png", "-r", "=a.png", "-o", "out.png", "--preview-every", 1).code == 0
-    assert seen == [("out.preview.png", (96, 64))] * 2
+    assert seen == [("out.preview.png", (96, 64))] * 3  # all three steps move: the preset is the paper's
     assert made(folder) == {"out.png", "out.json"}
 
 

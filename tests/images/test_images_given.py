@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -93,6 +95,13 @@ def test_what_is_no_picture_is_refused_in_words_of_python(read, given_as: object
     with pytest.raises(InputError, match=says) as caught:
         read(given_as, "photo")
     assert "--" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_is_read_while_another_thread_imports_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As in the studio just after its start: the module is there, and still empty."""
+    Image.fromarray(PIXELS).save(tmp_path / "a.png")
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    assert (np.asarray(read_rgb(tmp_path / "a.png")) == PIXELS).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.5, 1.5, 255.0])

@@ -60,9 +60,7 @@ def test_a_file_whose_name_holds_the_sign_is_a_file(tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_there(tmp_path: Path) -> None:
     psd = write_psd(tmp_path / "art.psd")
-    with pytest.raises(
-        InputError, match=r"art\.psd: has 2 regions, and none is called 'dag'; did you"
-    ):
+    with pytest.raises(InputError, match=r"art\.psd: has 2 regions, and none is called 'dag'; did you"):
         part(f"{psd}#dag")
     with pytest.raises(InputError, match=r"one must be named; write art\.psd#NAME \(there are dog, cät\)"):
         part(psd)

@@ -130,6 +130,13 @@ def test_cancelling_stops_at_the_next_step(studio):
     assert again["state"] == "cancelled"
 
 
+def test_a_cancel_on_the_way_to_the_worker_is_not_lost(studio):
+    for _ in range(6):
+        job = studio.submit(settings=SLOW)
+        studio.client.post(f"/api/jobs/{job['id']}/cancel")
+        assert studio.ended(job["id"])["state"] == "cancelled"
+
+
 def test_a_preview_is_there_while_it_is_painted(studio):
     job = studio.submit(settings={"size": 64, "steps": 20}, options={"pi": 0.5})
     for kind, data in studio.events(job["id"]):
@@ -233,6 +240,8 @@ def test_a_listener_of_a_finished_job_hears_its_end(studio, painted):
 def test_other_methods_paint_too(studio):
     ended = studio.ended(studio.submit(method="styleid:gamma=0.5")["id"])
     assert ended["state"] == "done" and ended["result"]["masses"] == []
+    shared = studio.ended(studio.submit(options={"lama": False})["id"])
+    assert shared["state"] == "done" and len(shared["result"]["masses"]) == 2
 
 
 def test_what_can_be_chosen(studio):

@@ -13,9 +13,10 @@ from PIL import Image
 from mast.job import InputError, Progress
 from mast.regions.segment import Prompt, Proposal
 from mast.studio.events import EventHub, encoded
+from mast.studio.listening import free_socket
 from mast.studio.queue import JobQueue
 from mast.studio.segmenting import SegmentingProcess, Unavailable, answer, missing
-from mast.studio.server import access_for, data_folder, free_socket, kept_token
+from mast.studio.server import access_for, data_folder, workspace_token
 from mast.studio.store import StudioStore
 from mast.studio.worker import Pace, known_as
 
@@ -137,7 +138,7 @@ def test_a_server_for_others_needs_to_know_who_may_come_in(tmp_path):
     assert asked("0.0.0.0", "long-enough").knows_host("10.0.0.7:80")
     assert asked("0.0.0.0", anna="her-password").tokens == ()
     local = asked("127.0.0.1")
-    assert local.tokens == (kept_token(tmp_path),) == (kept_token(tmp_path),)
+    assert local.tokens == (workspace_token(tmp_path),) == (workspace_token(tmp_path),)
     assert (tmp_path / "token").stat().st_mode & 0o077 == 0
     assert local.knows_host("paint.example") and not local.knows_host("10.0.0.7")
     assert local.cookie == "mast_token_80"

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mast.studio.listening import free_socket
 from mast.study.answers import AnswerStore
 from mast.study.folder import Study
 from mast.study.server import Rules, StudyAccess, build_app
-from mast.study.serving import listen
 
 TOKEN = "researchers-own-token-of-tests"
 COOKIE = "mast_study_test"
@@ -64,7 +64,7 @@ def in_thread(study: Study, rules: Rules) -> Iterator[tuple[int, AnswerStore]]:
     import uvicorn
 
     store = AnswerStore(study)
-    bound = listen("127.0.0.1", 0)
+    bound = free_socket("127.0.0.1", 0, 0)
     access = StudyAccess((TOKEN,), hosts=frozenset({"127.0.0.1"}), cookie=COOKIE, store=store)
     server = uvicorn.Server(
         uvicorn.Config(build_app(study, access, rules), log_level="warning", access_log=False)

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..job import InputError, Result
 from .console import loading, note, progress, say, show
-from .options import (
-    OUTPUT,
-    Overwrite,
-    PaintOptions,
-    Quiet,
-    flag,
-    group,
-    option,
-    with_options,
-)
+from .given_jobs import PaintOptions
+from .options import OUTPUT, Overwrite, Quiet, flag, group, option, with_options
 
 if TYPE_CHECKING:
     from ..analysis.observe import Watch

@@ -15,7 +15,7 @@ import typer
 from ..files import check_output, check_outputs
 from ..job import InputError, Job, OnStep, Progress, Settings
 from .console import console, duration, note, say, visible
-from .options import files_of
+from .given_jobs import files_of
 from .outputs import Outputs
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..files import atomic, check_output, check_outputs
 from ..job import InputError, Settings
 from .console import loading, note, progress, say
+from .given_jobs import JobOptions
 from .options import (
     METHOD,
     OUTPUT,
     AsJson,
     Composite,
-    JobOptions,
     MastOptions,
     Overwrite,
     Quiet,

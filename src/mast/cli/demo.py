@@ -12,7 +12,8 @@ from ..examples import case_job, examples_folder, load_cases
 from ..files import check_outputs
 from ..job import InputError, Settings
 from .console import console, loading, progress, say
-from .options import MACHINE, MODEL, OUTPUT, Overwrite, Quiet, files_of, flag, option
+from .given_jobs import files_of
+from .options import MACHINE, MODEL, OUTPUT, Overwrite, Quiet, flag, option
 
 SMALLEST, LARGEST = 512, 1024  # pixels of the longer side, unless a size is given
 STAGES = ("import", "load", "prepare", "encode", "invert", "denoise", "decode")

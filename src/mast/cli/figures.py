@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..files import atomic, check_output, check_outputs
 from ..job import InputError, Result, Settings
 from .console import loading, note, progress, say
-from .options import (
-    OUTPUT,
-    PaintOptions,
-    flag,
-    group,
-    option,
-    with_options,
-)
+from .given_jobs import PaintOptions
+from .options import OUTPUT, flag, group, option, with_options
 
 if TYPE_CHECKING:
     from ..analysis.figures import FigurePlan, Panel

@@ -9,7 +9,8 @@ import typer
 
 from ..files import check_outputs
 from .console import loading, say
-from .options import OUTPUT, Overwrite, Quiet, files_of, option
+from .given_jobs import files_of
+from .options import OUTPUT, Overwrite, Quiet, option
 
 
 def job(

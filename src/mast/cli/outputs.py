@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..files import check_output, check_outputs
 from ..job import Job, OnStep, Result
 from ..job import Progress as Step
-from .options import files_of
+from .given_jobs import files_of
 
 if TYPE_CHECKING:
     from ..pipeline import JobInputs

@@ -12,7 +12,8 @@ import typer
 from ..files import check_output, check_outputs
 from ..job import InputError
 from .console import loading, progress, say
-from .options import OUTPUT, AsJson, Overwrite, Quiet, files_of, flag, option
+from .given_jobs import files_of
+from .options import OUTPUT, AsJson, Overwrite, Quiet, flag, option
 
 
 def replay(

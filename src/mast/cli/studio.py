@@ -39,7 +39,8 @@ def studio(
 ) -> None:
     """Opens the studio: a page to paint regions, choose paintings, and watch it happen."""
     try:
-        from ..studio.server import access_for, data_folder, free_socket, serve
+        from ..studio.listening import free_socket
+        from ..studio.server import access_for, data_folder, serve
     except ImportError as error:
         raise InputError(f"the studio needs {error.name}; pip install 'mast[studio]'") from error
     folder = data or data_folder()

@@ -162,9 +162,10 @@ def serve(
     ] = [],  # noqa: B006
 ) -> None:
     """The rating page, until Ctrl-C. An answer is on the disk before the page says that it is saved."""
+    from ..studio.listening import address_of, free_socket
     from ..study.folder import TEXT_NAMES, check_pictures, read_text
     from ..study.server import Rules
-    from ..study.serving import address_of, check_address, listen
+    from ..study.serving import PORT, check_address
     from ..study.serving import serve as run
 
     rules = Rules(open_, most, None if address is None else check_address(address))
@@ -172,7 +173,7 @@ def serve(
         check_pictures(found)
         for text in TEXT_NAMES:
             read_text(found, text)
-        bound = listen(host, port)
+        bound = free_socket(host, port, PORT)
         start = rules.address or address_of(bound)
         if open_:
             say("open to everybody at ", (start, "bold"))

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ..job import InputError, Region
+from .assign import AnyFinder, InMatchingRegions
 from .batch import Machine, paint_batch, planned
 from .console import loading, note, progress, say
 from .finding import InFoundRegions, RegionFinder, Segmenting
@@ -150,13 +151,13 @@ def stylize(
         studio = None if server is None else RemoteStudio(server, run)
         plan = planned(want, output) if want.many else None
         if studio is not None and plan is not None:
-            raise InputError("--server takes one photo at a time; send the photos one by one, or leave it out")
+            raise InputError("--server takes one photo at a time: send them one by one, or leave it out")
         output = output or want.output or Path("mast.png")
         job = want.job(photo if want.photos else None) if plan is None else plan.jobs[0]
         if not job.regions and spec.method != "reconstruct":
             raise InputError(
-                "no region given; add -r MASK=STYLE (or rest=STYLE for the whole photo), or use --method "
-                "reconstruct"
+                "no region given; add -r MASK=STYLE (or rest=STYLE for the whole photo), or paintings after "
+                "the photo to have regions found for them, or use --method reconstruct"
             )
         masks = save_masks and not chosen.auto
         files = Outputs.of(output, len(job.regions), metadata, contact_sheet, masks, preview_every)
@@ -183,12 +184,17 @@ def stylize(
 
     finder = RegionFinder(segmenter, quiet)
     found = None if want.auto is None else InFoundRegions(want.auto, finder, overwrite)
+    if found is not None and want.styles:
+        finder = AnyFinder(segmenter if "segmenter" in want.given else None, quiet)
+        found = InMatchingRegions(found.n, finder, overwrite, plan is None, backbone)
     if plan is not None:
         machine = Machine(backbone, chosen, settings, run.place(backbone))
         return paint_batch(plan, found, machine, files, overwrite, quiet, as_json)
     if found is not None:
         job, said = found.job(job, output)
-        notes += [*said, f"the regions it found: {regions_folder(output) / OVERLAY}"]
+        notes += said
+        if not want.styles:
+            notes.append(f"the regions it found: {regions_folder(output) / OVERLAY}")
         inputs = read_job(job, chosen)
     with progress(quiet) as bar, files.previews(bar) as on_step:
         if studio is not None:
@@ -209,6 +215,7 @@ def stylize(
     if as_json:
         report = {key: result.provenance[key] for key in ("settings", "method", "model")}
         report |= {"output": str(output), "seconds": seconds, "peak_memory": bytes_on(run.place(backbone))}
+        report |= {"assigned": found.report} if isinstance(found, InMatchingRegions) else {}
         print(json.dumps({**report, **extra, "notes": notes}))
     elif not quiet:
         stages = ", ".join(f"{stage} {took:.1f} s" for stage, took in seconds.items())

@@ -184,8 +184,8 @@ def as_array(image: ImageLike, what: str) -> np.ndarray | None:
     """The array behind an array (h, w), (h, w, c), or a tensor, also (c, h, w) or (1, c, h, w); else None."""
     if isinstance(image, np.ndarray):
         return image
-    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
-    if torch is None or not isinstance(image, torch.Tensor):
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it; another thread may be at it
+    if torch is None or not hasattr(torch, "Tensor") or not isinstance(image, torch.Tensor):
         return None
     try:
         tensor = image.detach().cpu()

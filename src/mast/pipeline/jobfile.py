@@ -31,7 +31,7 @@ from ..job import PRESETS, InputError, Job, Region, Settings
 from ..methods import Method, make
 from ..methods.spec import parse_method, write_method
 from ..regions.auto import check_count
-from ..regions.partition import BACKGROUND
+from ..regions.partition import BACKGROUND, distinct_names
 from ..regions.parts import split_part
 from ..regions.read import own_name
 from ..regions.specs import REST
@@ -95,11 +95,8 @@ def region_names(job: Job, auto: int | None = None) -> tuple[str, ...]:
             name = part or own_name(path, photo)
         else:
             name = f"region {i + 1}"
-        taken, number = name, 2
-        while taken in names:
-            taken, number = f"{name}-{number}", number + 1
-        names.append(taken)
-    return tuple(names)
+        names.append(name)
+    return tuple(distinct_names(names))
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -119,7 +116,7 @@ def read_jobfile(
     content = Path(photo) if photo is not None else _photo(top, file)
     spec = top.text("method", "mast")
     with top.at("method"):
-        method = parse_method(spec.removeprefix("--method "))
+        method = parse_method(spec)
         finds_itself = make(method.method, **method.options).auto
     number = top.whole("auto") if auto is None else auto
     if number is not None:
@@ -162,7 +159,7 @@ def _file(table: TomlTable, key: str, file: TomlFile, what: str) -> Path:
 
 
 def _regions(
-    top: TomlTable, file: TomlFile, photo: Path, auto: int | None, finds_itself: bool, any_mask: bool
+    top: TomlTable, file: TomlFile, photo: Path, auto: int | None, finds_itself: bool, unmasked: bool
 ) -> tuple[tuple[Region, ...], tuple[str, ...]]:
     tables = top.tables("region")
     regions: list[Region] = []
@@ -170,10 +167,9 @@ def _regions(
         table.only(IN_REGION, "a region")
         if not table.has("style"):
             raise table.error(None, 'a region without a style; add style = "PAINTING.png"')
-        mask = None if any_mask else _mask(table, file, photo)
-        if mask is not None and (auto is not None or finds_itself):
-            who = f"auto = {auto} finds" if auto is not None else "the method finds"
-            raise table.error("mask", f"{who} the regions itself; leave the mask out, or auto")
+        mask = None if unmasked else _mask(table, file, photo)
+        if mask is not None and auto is not None:
+            raise table.error("mask", f"auto = {auto} finds the regions itself; leave the mask out, or auto")
         open_before = [i for i, region in enumerate(regions) if region.mask is None]
         if mask is None and open_before and auto is None and not finds_itself:
             raise table.error(
@@ -239,16 +235,9 @@ def _names(tables: list[TomlTable], usual: tuple[str, ...]) -> tuple[str, ...]:
                 "name", f"region {given[name] + 1} is called {name!r} too; give it another name"
             )
         given[name] = i
-    taken = set(given)
-    names = []
-    for table, name in zip(tables, usual, strict=True):
-        if table.has("name"):
-            names.append(table.text("name"))
-            continue
-        free = next(n for n in (name, *(f"{name}-{k}" for k in range(2, 999))) if n not in taken)
-        taken.add(free)
-        names.append(free)
-    return tuple(names)
+    others = [name for table, name in zip(tables, usual, strict=True) if not table.has("name")]
+    free = iter(distinct_names(others, tuple(given)))
+    return tuple(table.text("name") if table.has("name") else next(free) for table in tables)
 
 
 def _settings(top: TomlTable) -> dict[str, Any]:
@@ -302,7 +291,7 @@ def jobfile_text(jobfile: JobFile, folder: str | os.PathLike[str]) -> str:
     lines.append(f"photo = {near(jobfile.job.content, 'photo')}")
     if jobfile.output is not None:
         lines.append(f"output = {near(jobfile.output, 'output')}")
-    lines.append(f"method = {written(jobfile.method)}  # as --method takes it; mast methods lists them")
+    lines += ["# as --method takes it; mast methods lists them", f"method = {written(jobfile.method)}"]
     if jobfile.model != "preview":
         model = near(jobfile.model, "model") if os.path.exists(jobfile.model) else written(jobfile.model)
         lines.append(f"model = {model}")

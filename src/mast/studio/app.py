@@ -21,9 +21,8 @@ from ..job import InputError, mast_version
 from . import catalogue, pictures
 from .desk import Desk
 from .docs import documentation
-from .pictures import Refused
 from .routes import ERRORS, file_routes, image_routes, job_routes, segmenting_routes
-from .safety import Access, Gate
+from .safety import Access, Gate, Refused
 from .schemas import StatusView
 from .segmenting import missing
 

@@ -12,8 +12,9 @@ from ..job import InputError
 from . import pictures
 from .catalogue import method_of, settings_of
 from .events import ENDED, EventHub
-from .pictures import Limits, Refused
+from .pictures import Limits
 from .queue import JobQueue
+from .safety import Refused
 from .segmenting import SegmentingProcess
 from .store import StoredImage, StoredJob, StudioStore
 

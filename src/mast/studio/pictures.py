@@ -6,6 +6,7 @@ or of the bundled examples, lead to a file.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import io
@@ -19,23 +20,16 @@ from typing import Any
 from PIL import Image
 
 from ..examples import examples_folder, load_cases
-from ..images import read_mask, read_rgb
+from ..images import read_rgb
 from ..images.decoding import open_picture, peek
 from ..job import InputError
+from .safety import Refused
 from .store import StoredImage, StudioStore
 
 SUFFIXES = {"PNG": ".png", "JPEG": ".jpg", "MPO": ".jpg", "WEBP": ".webp", "TIFF": ".tif", "BMP": ".bmp"}
 SUFFIXES |= {"GIF": ".gif", "AVIF": ".avif"}
 SHOWN = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}  # as they are, by every browser
 LONGEST_SIDE = 16_384  # pixels; no browser's canvas takes more
-
-
-class Refused(Exception):
-    """An answer other than success: its status, and the sentence that goes with it."""
-
-    def __init__(self, status: int, sentence: str):
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
 
 
 @dataclass(frozen=True)
@@ -64,8 +58,6 @@ async def receive(
     store: StudioStore, workspace: str, body: AsyncIterator[bytes], limits: Limits
 ) -> StoredImage:
     """A picture from a request's body, which goes to disk as it comes."""
-    import asyncio
-
     if await asyncio.to_thread(store.bytes_of, workspace) > limits.stored:
         raise Refused(
             413, "your workspace is full; delete some runs, or wait until unused pictures are removed"
@@ -198,7 +190,3 @@ def examples() -> dict[str, Any]:
         if id.startswith("example-style-")
     ]
     return {"photos": list(photos.values()), "styles": styles}
-
-
-def mask_share(path: Path) -> float:
-    return float(read_mask(path, "mask").mean())

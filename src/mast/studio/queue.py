@@ -15,7 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from .children import Child
-from .store import StoredJob, StudioStore
+from .store import ACTIVE, StoredJob, StudioStore
 from .worker import work
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class JobQueue:
         self.previews = 0
         self.child: Child | None = None
         self.settled = threading.Event()  # the model is there, or will never be
+        self._cancelled: set[str] = set()
         self._deaths = 0
         self._stopping = False
         self._bell, self._ring = Pipe(duplex=False)
@@ -76,6 +77,9 @@ class JobQueue:
         if self.store.cancel_waiting(job.id):
             self._tell(job.workspace, job.id, "state")
             return
+        if job.state not in ACTIVE:
+            return
+        self._cancelled.add(job.id)  # it may be on its way to the worker
         running, child = self.running, self.child
         if running is not None and running.id == job.id and child is not None:
             child.send("cancel", job.id)
@@ -120,6 +124,8 @@ class JobQueue:
         self.running, self.progress, self.previews = job, None, 0
         folder = self.store.job_folder(job.workspace, job.id)
         self.child.send("paint", job.id, str(folder), job.request)
+        if job.id in self._cancelled:
+            self.child.send("cancel", job.id)
         self.told(job, "state")
 
     def _heard(self, kind: str, *rest: Any) -> None:
@@ -150,6 +156,7 @@ class JobQueue:
         assert job is not None
         self.store.finish(job.id, state, error, outcome)
         self.running = self.progress = None
+        self._cancelled.discard(job.id)
         self._tell(job.workspace, job.id, "state")
 
     def _died(self) -> None:

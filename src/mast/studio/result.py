@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from ..analysis.observe import Observer, Sight
-from ..analysis.rows import joint_masses
+from ..analysis.rows import joint_masses, moments
 from ..files import atomic
 from ..images import save_png
 from ..job import Job, Region, Result
@@ -43,7 +43,8 @@ class Onlooker:
     is not too fine. A picture made coarse to fine is looked at on its last level.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lama: bool) -> None:
+        self.lama = lama
         self.sums: np.ndarray | None = None
         self.count = 0
         self.site = self.last = -1
@@ -63,8 +64,10 @@ class Onlooker:
             self.sums = np.zeros((sight.n + 1, height, width))
         if sight.site.index != self.site:
             return
-        # What LAMA hands out is handed out by its law; shared attention is what it happens to be.
-        masses = joint_masses(sight.sharpened, sight.shift, sight.tau)
+        if self.lama:
+            masses = joint_masses(sight.sharpened, sight.shift, sight.tau)
+        else:
+            masses = joint_masses(moments(sight.partitions, sight.tau), 0.0, sight.tau)
         self.sums += masses.mean(1).double().cpu().numpy().reshape(self.sums.shape)
         self.count += 1
 
@@ -74,13 +77,13 @@ class Onlooker:
         return None if self.sums is None or not self.count else self.sums[:-1] / self.count
 
 
-def watched(method: Method, onlooker: Onlooker) -> Method:
-    """MAST under an onlooker's eyes, with the same bits; any other method, and MAST without LAMA's law, as it
-    is.
-    """
-    if type(method) is not Mast or not method.lama:
-        return method
-    return Observer(**{f.name: getattr(method, f.name) for f in fields(Mast)}, watch=onlooker)
+def watched(method: Method) -> tuple[Method, Onlooker | None]:
+    """MAST under an onlooker's eyes, with the same bits; any other method as it is."""
+    if type(method) is not Mast:
+        return method, None
+    onlooker = Onlooker(method.lama)
+    own = {f.name: getattr(method, f.name) for f in fields(Mast)}
+    return Observer(**own, watch=onlooker), onlooker
 
 
 # ------------------------------------------------------------------------------------------------ writing
@@ -112,7 +115,7 @@ def region_titles(request: Mapping[str, Any]) -> tuple[str, ...]:
 
 def write_extras(
     result: Result,
-    onlooker: Onlooker,
+    onlooker: Onlooker | None,
     request: Mapping[str, Any],
     method: tuple[str, Mapping[str, Any]],
     settings: Mapping[str, Any],
@@ -125,7 +128,7 @@ def write_extras(
     titles, inputs = region_titles(request), result.inputs
     styles = [(style.picture, title) for style, title in zip(inputs.styles, titles, strict=True)]
     save_png(sheet([contact_row(inputs.photo, inputs.masks.numpy(), styles, result.image)]), folder / SHEET)
-    masses = onlooker.masses
+    masses = None if onlooker is None else onlooker.masses
     photo = inputs.photo.copy()
     photo.thumbnail((MAP_SIDE, MAP_SIDE), Image.Resampling.LANCZOS)
     for i, values in enumerate(() if masses is None else masses):

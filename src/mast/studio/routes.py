@@ -15,7 +15,7 @@ from starlette.background import BackgroundTask
 
 from . import pictures
 from .desk import Desk, pack
-from .pictures import Refused
+from .safety import Refused
 from .schemas import (
     AutoRequest,
     BoxRequest,
@@ -135,7 +135,9 @@ def job_routes(app: FastAPI, desk: Desk) -> None:
         desk.queue.cancel(desk.job(whose, id))
         return desk.view(desk.job(whose, id))
 
-    events = {200: {"content": {"text/event-stream": {}}, "description": "Events: state, progress, preview"}}
+    events: dict[int | str, dict[str, Any]] = {
+        200: {"content": {"text/event-stream": {}}, "description": "Events: state, progress, preview"}
+    }
 
     @app.get("/api/jobs/{id}/events", response_class=StreamingResponse, responses={**ERRORS, **events})
     async def listen(request: Request, id: Id, whose: Whose) -> StreamingResponse:

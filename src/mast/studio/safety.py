@@ -47,6 +47,14 @@ class BodyTooLarge(Exception):
     """More was sent than this address takes. The client has its answer already."""
 
 
+class Refused(Exception):
+    """An answer other than success: its status, and the sentence that goes with it."""
+
+    def __init__(self, status: int, sentence: str):
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
 @dataclass(frozen=True)
 class Access:
     """Who may come in. tokens: each a workspace; people: names and passwords, each name a workspace; hosts:

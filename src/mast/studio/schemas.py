@@ -26,7 +26,7 @@ class RegionRequest(Given):
     """A painting and where it goes."""
 
     name: Name = ""
-    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9a-fA-F]{6}$")] = "#e6194b"
+    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9a-fA-F]{6}$")] = "#d55e00"
     style: ImageId
     mask: ImageId | None = Field(
         None, description="A grey picture, white where the painting goes; null: the rest."

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import socket
 import sys
 import threading
@@ -18,10 +16,9 @@ import uvicorn
 from ..job import InputError
 from .app import create_app
 from .desk import Desk
+from .listening import TOKEN, address_of, kept_token
 from .pictures import USUAL, Limits
 from .safety import COOKIE, EVERYWHERE, LOCAL, Access
-
-TOKEN = re.compile(r"[A-Za-z0-9_-]{8,200}", re.ASCII)
 
 
 def data_folder() -> Path:
@@ -36,21 +33,9 @@ def data_folder() -> Path:
     return base / "mast-studio"
 
 
-def kept_token(data: Path) -> str:
+def workspace_token(data: Path) -> str:
     """Random, and the same at the next start: a workspace outlives the server."""
-    path = data / "token"
-    try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(24))
-        token = path.read_text().strip()
-    except OSError as error:
-        raise InputError(f"{data}: cannot be used ({error.strerror}); give --data another folder") from error
-    if not TOKEN.fullmatch(token):
-        raise InputError(f"{path}: holds no token; remove the file, and a new one is made")
-    return token
+    return kept_token(data / "token", "give --data another folder")
 
 
 def access_for(
@@ -65,30 +50,11 @@ def access_for(
     for token in tokens:
         if not TOKEN.fullmatch(token):
             raise InputError("--token: give 8 to 200 letters, digits, - or _")
-    own = (*tokens,) if tokens or people else (kept_token(data),)
+    own = (*tokens,) if tokens or people else (workspace_token(data),)
     here = {socket.gethostname().lower()} if host in EVERYWHERE else set()
     return Access(
         own, dict(people), frozenset({host.lower(), *here, *map(str.lower, names)}), f"{COOKIE}_{port}"
     )
-
-
-def free_socket(host: str, port: int | None, wished: int) -> socket.socket:
-    """Bound to the port given; without one, to the usual port or, where that is taken, to any."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in [port] if port is not None else [wished, 0]:
-        bound = socket.socket(family)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((host, candidate))
-        except (OSError, OverflowError) as error:
-            bound.close()
-            if candidate == 0 or port is not None:
-                raise InputError(
-                    f"{host}:{candidate}: cannot be used ({error}); give another --port"
-                ) from error
-            continue
-        return bound
-    raise AssertionError("the loop returns or raises")
 
 
 class _Server(uvicorn.Server):
@@ -120,9 +86,7 @@ def serve(
 ) -> None:
     """Runs until it is stopped. said: told the address when the page is there."""
     desk = Desk(data, model, device, limits)
-    host, port = bound.getsockname()[:2]
-    shown = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}/" + (f"?token={access.tokens[0]}" if access.tokens else "")
+    address = f"{address_of(bound)}/" + (f"?token={access.tokens[0]}" if access.tokens else "")
 
     def ready() -> None:
         said(address)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import shutil
 import sqlite3
@@ -37,7 +36,6 @@ CREATE TABLE IF NOT EXISTS uses(workspace TEXT, image TEXT, job TEXT);
 CREATE INDEX IF NOT EXISTS by_image ON uses(workspace, image);
 CREATE INDEX IF NOT EXISTS by_job ON uses(job);
 """
-ID = re.compile(r"[0-9a-zA-Z-]{1,64}", re.ASCII)
 ATTEMPTS = 3  # times that a job may be begun: one that brings the whole machine down is not tried for ever
 ACTIVE = ("queued", "running")
 

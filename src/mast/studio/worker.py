@@ -85,17 +85,17 @@ class Painting:
     def paint(self) -> dict[str, Any]:
         from ..pipeline import default_method, default_settings, read_job, stylize
         from .catalogue import method_of, settings_of
-        from .result import PICTURE, Onlooker, job_of, watched, write_extras
+        from .result import PICTURE, job_of, watched, write_extras
 
         spec, options = method_of(self.request)
         preset, changes = settings_of(self.request)
         method = default_method(self.backbone, spec.method, **options)
         settings = default_settings(self.backbone, preset, **changes)
         self.pace.steps = settings.steps
-        onlooker = Onlooker()
+        seen, onlooker = watched(method)
         inputs = read_job(job_of(self.request, self.folder), method)
         self.look_for_word()
-        result = stylize(inputs, self.backbone, watched(method, onlooker), settings, self.on_step)
+        result = stylize(inputs, self.backbone, seen, settings, self.on_step)
         result.save(self.folder / PICTURE, overwrite=True)
         given = {**({} if preset is None else {"preset": preset}), **changes}
         return write_extras(

@@ -1,5 +1,5 @@
-"""What people answered, in one SQLite file: written and synced to disk before anybody is told that it is "
-"saved."""
+"""What people answered, in one SQLite file: written and synced to disk before anybody is told that it is
+saved."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ CREATE TABLE IF NOT EXISTS answers (
 
 @dataclass(frozen=True)
 class Participant:
-    """number: the row of the order of pictures, given when somebody agrees to take part; times are "
-    "seconds."""
+    """number: the row of the order of pictures, given when somebody agrees to take part; times are
+    seconds."""
 
     code: str
     label: str

@@ -1,5 +1,5 @@
-"""The paper's radar charts (Fig. us_result): means divided by the points of the scale, on an axis from .30 "
-"to .95."""
+"""The paper's radar charts (Fig. us_result): means divided by the points of the scale, on an axis from .30
+to .95."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def radar_values(study: Study, found: StudyStatistics, method: str) -> list[floa
 
 
 def radar_figure(study: Study, found: StudyStatistics, simulated: bool = False) -> Any:
-    """A chart for each method and one with all of them, (a), (b), ... as in the paper; a matplotlib "
-    "figure."""
+    """A chart for each method and one with all of them, (a), (b), ... as in the paper; a matplotlib
+    figure."""
     methods = list(study.methods)
     rows = -(-(len(methods) + 1) // ACROSS)
     figure = figures()(figsize=(4.3 * ACROSS, 4.1 * rows + 0.4))

@@ -1,5 +1,5 @@
-"""A study from `mast bench run` folders: which methods, which cases, and a folder that tells nobody whose "
-"a picture is."""
+"""A study from `mast bench run` folders: which methods, which cases, and a folder that tells nobody whose
+a picture is."""
 
 from __future__ import annotations
 
@@ -219,8 +219,8 @@ def _by_seed(
     before: Sequence[BenchSample],
     notes: list[str],
 ) -> list[BenchSample]:
-    """The first complete samples in the seed's order, those of photos that no case shows yet before "
-    "others."""
+    """The first complete samples in the seed's order, those of photos that no case shows yet before
+    others."""
     shown_photos = {sample.content.sha256 for sample in before}
     found: list[BenchSample] = []
     wrong: list[str] = []

@@ -1,5 +1,5 @@
-"""Who did not take part in earnest, or not to the end: flags by rules that are stated, and who is left out "
-"by them."""
+"""Who did not take part in earnest, or not to the end: flags by rules that are stated, and who is left out
+by them."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Ratings:
 
 
 def from_rows(study: Study, rows: Iterable[Mapping[str, Any]], name: str = "the answers") -> Ratings:
-    """Rows as `AnswerStore.rows` or a CSV has them; what does not belong to the study is refused by its "
-    "line."""
+    """Rows as `AnswerStore.rows` or a CSV has them; what does not belong to the study is refused by its
+    line."""
     cases = {case.name: i for i, case in enumerate(study.cases)}
     methods = {method: i for i, method in enumerate(study.methods)}
     criteria = {one.name: i for i, one in enumerate(study.criteria)}

@@ -1,5 +1,5 @@
-"""The study's report: tables of means, intervals, ranks, agreement and tests; who was left out; radar "
-"charts."""
+"""The study's report: tables of means, intervals, ranks, agreement and tests; who was left out; radar
+charts."""
 
 from __future__ import annotations
 

@@ -8,17 +8,16 @@ visitor, a participant by their code, or the researcher.
 from __future__ import annotations
 
 import math
-import os
-import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import atomic, parse_json, shown
+from ..files import parse_json
 from ..job import InputError
-from ..studio.safety import Access, Asgi, Gate, cookies
+from ..studio.listening import kept_token
+from ..studio.safety import Access, Asgi, Gate, Refused, cookies
 from ..tables import comma_separated
 from .answers import PRACTICE, AnswerStore, Participant
 from .folder import TEXT_NAMES, Study, StudyCase, read_text
@@ -41,8 +40,8 @@ KEEP = {"cache-control": "private, max-age=86400, immutable"}  # pictures never 
 
 @dataclass(frozen=True)
 class Rules:
-    """Who may take part. open: anybody who finds the page, up to `most` people; address: what links begin "
-    "with."""
+    """Who may take part. open: anybody who finds the page, up to `most` people; address: what links begin
+    with."""
 
     open: bool = False
     most: int = 500
@@ -51,8 +50,8 @@ class Rules:
 
 @dataclass(frozen=True)
 class StudyAccess(Access):
-    """Participants' tokens beside the researcher's; without any, one is a visitor, who sees the first page "
-    "only."""
+    """Participants' tokens beside the researcher's; without any, one is a visitor, who sees the first page
+    only."""
 
     store: AnswerStore = field(kw_only=True)
 
@@ -66,30 +65,9 @@ class StudyAccess(Access):
         return super().workspace(headers) or VISITOR
 
 
-class Refused(Exception):
-    """An answer other than yes: its status, and a sentence that says the way out."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
-
-
 def researcher_token(study: Study) -> str:
     """The researcher's key, made once and kept in the study's folder, readable by its owner alone."""
-    path = study.folder / TOKEN_FILE
-    try:
-        if not path.exists():
-            with atomic(path, overwrite=False) as part:
-                part.write_text(secrets.token_urlsafe(24) + "\n")
-            os.chmod(path, 0o600)
-        token = path.read_text().strip()
-    except OSError as error:
-        raise InputError(
-            f"{shown(path)}: cannot be kept ({error.strerror}); the folder must be writable"
-        ) from error
-    if len(token) < 16:
-        raise InputError(f"{shown(path)}: too short for a token; delete the file, and a new one is made")
-    return token
+    return kept_token(study.folder / TOKEN_FILE, "the folder must be writable")
 
 
 # ------------------------------------------------------------------------------------------------ sessions

@@ -1,5 +1,4 @@
-"""The rating server as a running process: where it listens, under which names, and what its links begin "
-"with."""
+"""The rating server as a running process: the names it is asked for by, and what its links begin with."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from ..job import InputError
+from ..studio.listening import address_of
 from ..studio.safety import EVERYWHERE
 from .answers import AnswerStore
 from .folder import Study
@@ -22,30 +22,6 @@ def check_address(address: str) -> str:
     if found.scheme not in ("http", "https") or not found.hostname or found.path.strip("/") or found.query:
         raise InputError(f"--address {address}: write what links begin with, as in https://study.example.org")
     return address.rstrip("/")
-
-
-def listen(host: str, port: int | None) -> socket.socket:
-    """A bound socket; without a port the usual one, or any where that is taken."""
-    for wanted in (port,) if port is not None else (PORT, 0):
-        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((host, wanted))
-            return bound
-        except (OSError, OverflowError) as error:
-            bound.close()
-            if port is not None or wanted == 0:
-                reason = getattr(error, "strerror", None) or error
-                raise InputError(
-                    f"{host}:{wanted}: cannot be listened at ({reason}); give another --port"
-                ) from error
-    raise AssertionError("the last port either works or raises")
-
-
-def address_of(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    name = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}"
 
 
 def serve(

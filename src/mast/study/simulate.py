@@ -81,8 +81,8 @@ def simulate(study: Study, model: RaterModel, people: int, seed: int = 0) -> Rat
 
 
 def to_rows(ratings: Ratings) -> list[dict[str, object]]:
-    """As an export has them (ratings.COLUMNS); nobody saw a picture, so there is no place and no time of "
-    "day."""
+    """As an export has them (ratings.COLUMNS); nobody saw a picture, so there is no place and no time of
+    day."""
     study, found = ratings.study, []
     for p, name in enumerate(ratings.people):
         for c, case in enumerate(study.cases):

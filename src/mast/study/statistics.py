@@ -75,8 +75,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Krippendorff's alpha over the rated pictures (for all criteria: over every question of every "
-    "picture)."""
+    """Krippendorff's alpha over the rated pictures (for all criteria: over every question of every
+    picture)."""
 
     criterion: str
     ordinal: float | None
@@ -179,8 +179,8 @@ def _draws(people: int, seed: int) -> np.ndarray:
 
 
 def friedman_test(criterion: str, person: np.ndarray) -> Friedman | None:
-    """person: (people, methods), no NaN. None for fewer than three methods or two people, where there is "
-    "none."""
+    """person: (people, methods), no NaN. None for fewer than three methods or two people, where there is
+    none."""
     people, methods = person.shape
     if methods < 3 or people < 2 or (person == person[:, :1]).all():
         return None
@@ -189,8 +189,8 @@ def friedman_test(criterion: str, person: np.ndarray) -> Friedman | None:
 
 
 def wilcoxon_tests(criterion: str, methods: tuple[str, ...], person: np.ndarray) -> list[Pair]:
-    """Every pair of methods; people who see no difference between the two do not count (Wilcoxon's own "
-    "way)."""
+    """Every pair of methods; people who see no difference between the two do not count (Wilcoxon's own
+    way)."""
     if not len(person):
         return []
     pairs = list(combinations(range(len(methods)), 2))
@@ -224,8 +224,8 @@ def _biserial(difference: np.ndarray) -> float:
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down correction: the smallest p times m, the next times m - 1, ..., never falling, at "
-    "most 1."""
+    """Holm's step-down correction: the smallest p times m, the next times m - 1, ..., never falling, at
+    most 1."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     found, reached = [0.0] * len(p_values), 0.0
     for place, i in enumerate(order):
