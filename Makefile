@@ -1,5 +1,5 @@
 # make demo   a picture from a bundled example, two minutes from a fresh clone
-# make test   the tests
+# make test   the tests, all but those that need a browser
 # make test-browser  the studio in Chromium, which is installed if it is missing (as root, with apt-get)
 # make screenshots   the pictures of docs/studio.md, made anew
 # make check  linter, formatter and type checker
@@ -19,7 +19,7 @@ demo: $(VENV)/installed
 
 # Two files at a time, each process with one thread: busy processes of several threads slow each other down.
 test: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/browser
 
 # Here nothing is skipped: Chromium, Playwright and the weights that find objects are fetched first.
 test-browser: $(VENV)/installed-browser
