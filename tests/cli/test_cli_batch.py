@@ -147,7 +147,7 @@ def after(calls: int, act: Callable[[], None]) -> Callable[..., None]:
 def in_the_second_photo() -> None:
     from mast.backbone.backbone import Backbone
 
-    real, count = Backbone.predict, after(5, die)  # of 3 passes each: inversions are in the cache
+    real, count = Backbone.predict, after(6, die)  # of 4 passes each: inversions are in the cache
     Backbone.predict = lambda *a: (count(), real(*a))[1]  # type: ignore[method-assign]
 
 
@@ -210,7 +210,7 @@ def test_killed_and_started_again_it_has_the_same_bits(run, photos: Path, arm: C
 def test_ctrl_c_keeps_what_is_finished(run, photos: Path, monkeypatch: pytest.MonkeyPatch):
     from mast.backbone.backbone import Backbone
 
-    real, count = Backbone.predict, after(15, stop)
+    real, count = Backbone.predict, after(18, stop)  # in the second photo
     with monkeypatch.context() as patch:
         patch.setattr(Backbone, "predict", lambda *a: (count(), real(*a))[1])
         outcome = run(*BATCH)

@@ -49,7 +49,8 @@ def test_methods_are_listed_in_whole_words_at_any_width(run, columns: int, monke
     assert [name for name in first if name != "method"] == list(METHODS)
     seen = set(outcome.out.replace(";", " ").split())
     for method in METHODS.values():
-        for fact in (method.family, method.needs, method.licence, method.reference, method.about):
+        said = (method.family, method.needs, method.licence, method.reference, method.about)
+        for fact in (*said, method.released_changes):
             assert set(fact.replace(";", " ").split()) <= seen, fact
 
 
@@ -59,7 +60,16 @@ def test_methods_as_json(run):
     outcome = run("methods", "--json")
     rows = json.loads(outcome.out)
     assert outcome.code == 0 and [row["method"] for row in rows] == list(METHODS)
-    assert set(rows[0]) == {"method", "family", "needs", "licence", "reference", "about", "options"}
+    assert set(rows[0]) == {
+        "method",
+        "family",
+        "needs",
+        "licence",
+        "reference",
+        "about",
+        "options",
+        "released_changes",
+    }
     mast = rows[0]
     assert mast["method"] == "mast" and mast["family"] == "regional-multi"
     assert {"lam", "pi", "r", "lama", "sts", "ddi"} <= set(mast["options"])

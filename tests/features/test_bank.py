@@ -22,7 +22,7 @@ from mast.features.recording import (
     bytes_needed,
 )
 from mast.methods import StyleID
-from mast.pipeline.diffusion import sample_together
+from mast.pipeline.apart import sample_together
 from tests.methods.scenes import scene_of, whole
 from tests.tiny import halves, picture, run
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from .console import console, loading, out
+from .console import console, loading, note, out
 from .options import flag
 
 WIDE = 150  # columns from which each fact about a method has a column of its own
@@ -45,8 +45,10 @@ def methods(
         cells = [Text(family), Text(needs), Text(licence), how] if wide else [brief]
         table.add_row(Text(name, "bold"), *cells)
     page.print(table)
-    page.print("[dim]released=on (styleid:released=on) does as the authors' published code does, and joins")
-    page.print("[dim]regions by OpenCV's plain clone where --composite is poisson; see docs/methods.md")
+    note(
+        "released=on, as in styleid:released=on, does as the authors' published code does, and joins regions "
+        "by OpenCV's plain clone where --composite is poisson; see docs/methods.md"
+    )
 
 
 def models() -> None:
