@@ -114,7 +114,9 @@ def test_a_dropped_painting_and_a_part_of_it_reach_the_picture(table, files: dic
     table.expect(table.regions.first.locator(".painting")).to_have_text("fresco")
 
     table.page.get_by_role("button", name=re.compile("Use a part of the painting")).click()
-    box = table.page.locator("#part-canvas").bounding_box()
+    canvas = table.page.locator("#part-canvas")
+    table.expect(canvas).to_be_visible()  # the dialog opens when the painting is there
+    box = canvas.bounding_box()
     table.page.mouse.move(box["x"] + 5, box["y"] + 5)
     table.page.mouse.down()
     table.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 5, steps=3)
