@@ -2,10 +2,12 @@
 
     python benchmarks/levels.py [--quick] [--json FILE] [--markdown FILE] [--pictures FOLDER]
         [--model preview,sd-1.4-size] [--sizes 512,1024,2048] [--steps 6] [--windows 1024] [--repeats 1]
+        [--ways direct,levels,windows,"windows replay"]
 
 Every run is a process of its own, so that its peak memory is its own. The ways to paint one picture take
 turns, and ratios are taken within a turn, then their median. Loading counts in the memory, not in the
-seconds.
+seconds. Ratios are of processor time: with OMP_NUM_THREADS=1 they hold on a busy machine, too, where seconds
+do not; with more threads, compare seconds.
 
     direct          at its size at once
     levels          coarse to fine, from the model's own size
@@ -25,6 +27,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +77,9 @@ def one(name: str, size: int, way: str, steps: int, windows: int | None, picture
         nonlocal passes
         passes += 1
 
+    worked = time.process_time()
     result = stylize(job, backbone, "mast", settings, count)
+    worked = time.process_time() - worked
     if picture is not None:
         result.image.save(picture)
     used = result.provenance["settings"]
@@ -85,6 +90,7 @@ def one(name: str, size: int, way: str, steps: int, windows: int | None, picture
         "windows": used.get("windows", "off"),
         "passes": passes,
         "seconds": sum(seconds.values()),
+        "processor": worked,
         **{f"{stage}_s": value for stage, value in seconds.items()},
         "peak_rss": peak,
         "above_model": peak - before,
@@ -118,12 +124,12 @@ def _path() -> list[str]:
 def summary(turns: list[dict[str, dict[str, Any]]], name: str, size: int, steps: int) -> list[dict[str, Any]]:
     """A row a way: medians, and the median ratio of its time to the direct run's of the same turn."""
     rows = []
-    for way in WAYS:
+    for way in turns[0]:
         runs = [turn[way] for turn in turns if "left out" not in turn[way]]
         ratios = [
-            turn[way]["seconds"] / turn["direct"]["seconds"]
+            turn[way]["processor"] / turn["direct"]["processor"]
             for turn in turns
-            if "left out" not in turn[way] and "left out" not in turn["direct"]
+            if "left out" not in turn[way] and "processor" in turn.get("direct", {})
         ]
         first = runs[0] if runs else {}
         rows.append(
@@ -136,7 +142,8 @@ def summary(turns: list[dict[str, dict[str, Any]]], name: str, size: int, steps:
                 "window": first.get("windows"),
                 "passes": first.get("passes"),
                 "seconds": statistics.median(run["seconds"] for run in runs) if runs else None,
-                "time / direct": statistics.median(ratios) if ratios else None,
+                "processor s": statistics.median(run["processor"] for run in runs) if runs else None,
+                "processor / direct": statistics.median(ratios) if ratios else None,
                 "peak GB": max(run["peak_rss"] for run in runs) / 1e9 if runs else None,
                 "above the model GB": max(run["above_model"] for run in runs) / 1e9 if runs else None,
             }
@@ -162,6 +169,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--windows", type=int, help="pixels; twice the model's own size unless given")
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--ways", default=",".join(WAYS), help="some of: " + ", ".join(WAYS))
     parser.add_argument("--timeout", type=float, default=7200, help="seconds that one run may take")
     parser.add_argument("--one", help="internal: one run as JSON")
     options = parser.parse_args()
@@ -176,13 +184,16 @@ def main() -> None:
     windows = options.windows or (256 if options.quick else None)
     if options.pictures is not None:
         options.pictures.mkdir(parents=True, exist_ok=True)
+    ways = options.ways.split(",")
+    if unknown := set(ways) - WAYS.keys():
+        parser.error(f"there is no way {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
     rows: list[dict[str, Any]] = []
     for name in names:
         for size in sizes:
             turns: list[dict[str, dict[str, Any]]] = []
             for turn in range(options.repeats):
                 turns.append({})
-                for way in WAYS:
+                for way in ways:
                     file = f"{name}-{size}-{way.replace(' ', '-')}.png"
                     keep = str(options.pictures / file) if options.pictures and not turn else None
                     task = {"name": name, "size": size, "way": way, "steps": steps, "windows": windows}

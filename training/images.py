@@ -89,8 +89,15 @@ def load_images(folder: Path, short_side: int = SHORT_SIDE, smallest: int = 128)
 
     Their short side is at most `short_side`, at least `smallest`.
     """
-    pictures = (listed.read() for listed in list_images(folder))
-    images = [np.asarray(fit(picture, short_side, smallest)) for picture in pictures if picture is not None]
+    return [pixels for pixels, _ in load_labelled(folder, short_side, smallest)]
+
+
+def load_labelled(
+    folder: Path, short_side: int = SHORT_SIDE, smallest: int = 128
+) -> list[tuple[np.ndarray, bool]]:
+    """As `load_images`, and whether each counts as a painting."""
+    read = ((listed.read(), listed.painting) for listed in list_images(folder))
+    images = [(np.asarray(fit(picture, short_side, smallest)), kind) for picture, kind in read if picture]
     if not images:
         raise FileNotFoundError(
             f"no pictures in {folder}: it needs {', '.join(sorted(SUFFIXES))} files, or .tar archives of them"

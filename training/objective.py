@@ -19,6 +19,7 @@ from training.diffusion import empty_prompt, levels, predicted_clean, velocity
 from training.pairs import MODES, Pairing, arrange
 from training.perceptual import Look, StyleLoss, lpips_distance
 from training.policy import PolicyBatch
+from training.precision import InFull, halved
 
 Losses = tuple[Tensor, dict[str, float]]  # the loss () and what to log of it
 WINDOW = 16  # cells of a run's picture that are judged at a time, 128 px: VGG is dearer than the U-Net
@@ -52,17 +53,20 @@ class Objective:
     def predict(self, noisy: Tensor, t: Tensor) -> Tensor:
         """Latents (b, c, h, w), timesteps (b) -> v."""
         noisy = noisy.contiguous(memory_format=torch.channels_last)
-        return self.unet(noisy, t, empty_prompt(self.unet, len(noisy))).sample
+        return self.unet(noisy, t, empty_prompt(self.unet, len(noisy))).sample.float()
 
     def pairs(self, mode: str, image: Tensor, rng: np.random.Generator) -> Losses:
-        """Pairs of crops (b, 3, h, w), in one of the MODES."""
-        image, clean, given = arrange(mode, image, self.autoencoder.encode, rng)
+        """Pairs of crops (b, 3, h, w), in one of the MODES: of one picture each, but for `stylize`, where the
+        partner is the style.
+        """
+        with halved(False):  # a blur is a grouped convolution, which takes minutes in bfloat16
+            clean, given = arrange(mode, image, self.autoencoder.encode, rng)
         drawn = rng.integers(MODES[mode].lowest, MODES[mode].highest, len(image) // 2)
         t = torch.from_numpy(drawn).repeat_interleave(2)
         signal, noise = levels(t)
         noisy = signal * given + noise * torch.from_numpy(rng.standard_normal(given.shape, dtype=np.float32))
         pairing = Pairing(MODES[mode].lending, float(rng.uniform(0.85, 1)), float(rng.uniform(1, 1.8)))
-        with controlled(self.unet, self.sites, pairing):
+        with controlled(self.unet, self.sites, InFull(pairing)):
             predicted = self.predict(noisy, t)
         target = velocity(noisy, clean, t)
         if mode != "stylize":
@@ -71,8 +75,8 @@ class Objective:
         # The partner sees its own keys and values and is plainly denoised; VGG judges the picture.
         partner = F.mse_loss(predicted[1::2], target[1::2])
         shown = self.decode(predicted_clean(noisy, predicted, t)[::2])
-        photos = self.judges.look(image[::2])
-        judged, values = self.judge(shown, t[::2], image[::2], photos, [photos.roll(1)])
+        looks = self.judges.look(image)
+        judged, values = self.judge(shown, t[::2], image[::2], looks.rows(0), [looks.rows(1)])
         loss = partner + judged
         return loss, {mode: loss.item(), **values}
 
@@ -82,14 +86,15 @@ class Objective:
         The U-Net sees whole pictures; one window of each batch's is judged.
         """
         watcher, n = Watcher(), batch.masks.shape[1]
-        with torch.no_grad(), controlled(self.unet, self.sites, watcher):
+        with torch.no_grad(), controlled(self.unet, self.sites, InFull(watcher)):
             self.predict(batch.references, batch.t.repeat(1 + n))
         latent = (batch.stylized.shape[2], batch.stylized.shape[3])
         masks = {}
         for grid in {site.grid(latent) for site in self.sites}:
             on_grid = area_resample(batch.masks.flatten(0, 1), grid).view(-1, n, grid[0] * grid[1])
             masks[grid[0] * grid[1]] = on_grid.transpose(0, 1).contiguous()
-        with controlled(self.unet, self.sites, BatchedMast(batch.method, watcher, masks)):
+        control = BatchedMast(batch.method, watcher, masks)
+        with controlled(self.unet, self.sites, InFull(control)):
             predicted = self.predict(batch.stylized, batch.t)
         shown = predicted_clean(batch.stylized, predicted, batch.t)
         rows, columns, patch = *(window(side, rng) for side in latent), self.autoencoder.patch

@@ -80,20 +80,15 @@ def lend(x: Tensor, lending: Lending) -> Tensor:
 
 def arrange(
     mode: str, image: Tensor, encode: Callable[[Tensor], Tensor], rng: np.random.Generator
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs of crops (b, 3, h, w) -> the crops of the pairs as they are used, latents to predict, and
-    latents to add noise to, (b, c, h/8, w/8).
-    """
-    if mode == "stylize":  # the partner is to be another picture: the one of the pair before
-        image = image.clone()
-        image[1::2] = image[::2].roll(1, 0)
+) -> tuple[Tensor, Tensor]:
+    """Pairs of crops (b, 3, h, w) -> latents to predict, and latents to add noise to, (b, c, h/8, w/8)."""
     clean = encode(image)
     given = clean.clone()
     if mode == "restyle":
         given[::2] = disturb(image[::2], encode, rng)
     elif mode == "stylize" and rng.random() < 0.7:  # as style transfer starts
         given[::2] = adain(clean[::2], clean[1::2])
-    return image, clean, given
+    return clean, given
 
 
 def disturb(image: Tensor, encode: Callable[[Tensor], Tensor], rng: np.random.Generator) -> Tensor:

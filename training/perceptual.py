@@ -16,6 +16,7 @@ from mast.core.masks import area_resample
 from mast.metrics.lpips import SCALE, SHIFT, VGG, Lpips, read_layers
 from mast.weights.checkpoints import read_arrays
 from mast.weights.registry import locate
+from training.precision import halved
 
 
 def lpips_distance(lpips: Lpips, a: Tensor, b: Tensor) -> Tensor:
@@ -42,10 +43,10 @@ class Look:
     moments: list[Moments]
     structure: Tensor
 
-    def roll(self, shift: int) -> "Look":
-        """The same pictures in another order."""
-        moved = [(mean.roll(shift, 0), covariance.roll(shift, 0)) for mean, covariance in self.moments]
-        return Look(moved, self.structure.roll(shift, 0))
+    def rows(self, first: int) -> "Look":
+        """Every other picture, from the first (0) or the second (1) on."""
+        levels = [(mean[first::2], covariance[first::2]) for mean, covariance in self.moments]
+        return Look(levels, self.structure[first::2])
 
     @staticmethod
     def join(looks: "Sequence[Look]") -> "Look":
@@ -59,11 +60,12 @@ class StyleLoss:
     """How far a picture is from one picture's style and from another one's structure, on VGG-16.
 
     Style: relative distance of feature means and covariances at relu1_2, relu2_2, relu3_3 and relu4_1.
-    Structure: distance of instance-normalised features at relu3_3, which colours and contrast hardly touch.
+    Structure: distance of instance-normalised features at relu4_1, which colours and contrast hardly touch,
+    and which leaves room for strokes: relu3_3 would hold fast to every line of a photo.
     """
 
     TAPS = (1, 3, 6, 7)
-    STRUCTURE = 2  # of the taps
+    STRUCTURE = 3  # of the taps
     LIMIT = 4.0
 
     def __init__(self, path: Path):
@@ -79,7 +81,7 @@ class StyleLoss:
                 x = F.max_pool2d(x, *pool)
             x = F.relu(F.conv2d(x, kernel, bias, padding=padding))
             if i in self.TAPS:
-                taps.append(x)
+                taps.append(x.float())
         return taps
 
     @torch.no_grad()
@@ -122,13 +124,14 @@ class StyleLoss:
 def moments(features: Tensor, weight: Tensor | None = None) -> Moments:
     """(b, c, h, w), weight (b, h, w) or None for equal ones -> mean (b, c, 1) and covariance (b, c, c)."""
     x = features.flatten(2)
-    if weight is None:
-        share: Tensor | float = 1 / x.shape[2]
-    else:
-        share = (weight / weight.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1).unsqueeze(1)
-    mean = (x * share).sum(2, keepdim=True)
-    centred = x - mean
-    return mean, (centred * share) @ centred.transpose(1, 2)
+    with halved(False):  # differences of these are wanted
+        if weight is None:
+            share: Tensor | float = 1 / x.shape[2]
+        else:
+            share = (weight / weight.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1).unsqueeze(1)
+        mean = (x * share).sum(2, keepdim=True)
+        centred = x - mean
+        return mean, (centred * share) @ centred.transpose(1, 2)
 
 
 def normalised(features: Tensor) -> Tensor:

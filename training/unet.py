@@ -19,11 +19,12 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from mast.metrics.lpips import load_lpips
 from training.autoencoder import encoder_components, new_autoencoder, trained_autoencoder
 from training.checkpoint import CONFIG, open_state
-from training.images import SHORT_SIDE, large_enough, load_images, random_crop, to_tensor
+from training.images import SHORT_SIDE, large_enough, load_labelled, random_crop, to_tensor
 from training.objective import Losses, Objective, Weights
 from training.pairs import MODES
 from training.perceptual import StyleLoss
 from training.policy import Pool
+from training.precision import can_halve, halved, prepare
 from training.run import Log, Run, add_run_arguments, follow, optimizer_step, run_from, save, sizes
 
 SHARES = {"self": 0.30, "concat": 0.15, "swap": 0.15, "restyle": 0.40}
@@ -51,6 +52,8 @@ def train(
     lpips: Path | None = None,
     weights: Weights = WEIGHTS,
     policy: Path | None = None,
+    paintings: Sequence[bool] = (),
+    half: bool = False,
     config: dict[str, Any] = CONFIG,
     shares: Mapping[str, float] | None = None,
     crop_sizes: Sequence[int] = SIZES,
@@ -62,7 +65,9 @@ def train(
 
     `config` is for a U-Net that begins from nothing; one that is resumed or comes from `init` brings its own.
     `shares` are the probabilities of the modes. `batch` is for the smallest crops. `ema_keep` is what the
-    moving average, which is what is exported, keeps at each step: .9995 remembers 2,000 of them.
+    moving average, which is what is exported, keeps at each step: .9995 remembers 2,000 of them. `paintings`
+    says of each picture whether it is one: those are the styles of `stylize`, the others its photos; where
+    there are too few of either, any picture may be both. `half`: in bfloat16, see precision.py.
     """
     if not 0 <= ema_keep < 1:
         raise ValueError(f"the moving average can keep from 0 to just below 1 of itself, not {ema_keep:g}")
@@ -103,20 +108,36 @@ def train(
     )
     pool = Pool(policy) if policy else None
     suited = large_enough(images, crop_sizes)
+    is_painting = np.array(paintings or [False] * len(images))
+    if half:
+        prepare(unet)
     rng, log = np.random.default_rng(state["step"] + 1), Log()
+
+    def choose(suited_ones: np.ndarray, wanted: np.ndarray, count: int) -> np.ndarray:
+        """Different pictures, out of all of them where too few are suited."""
+        for among in (suited_ones[wanted[suited_ones]], suited_ones):
+            if len(among) >= count:
+                return rng.choice(among, count, replace=False)
+        return rng.choice(len(images), count, replace=False)
 
     def losses(mode: str) -> tuple[Losses, int]:
         """Of a batch of this mode; and its number of rows that are trained on."""
         if mode == "policy":
             assert pool is not None
             moments = pool.batch(batch * 128**2, rng)
-            return objective.policy(moments, rng), len(moments.t)
+            with halved(half):
+                return objective.policy(moments, rng), len(moments.t)
         size = int(rng.choice(crop_sizes))
         pairs = pairs_of(batch // 2, size, MODES[mode].side)
-        among = suited[size] if len(suited[size]) >= pairs else np.arange(len(images))
-        chosen = np.repeat(rng.choice(among, pairs, replace=False), 2)
+        if mode == "stylize":
+            first = choose(suited[size], ~is_painting, pairs)
+            second = choose(np.setdiff1d(suited[size], first), is_painting, pairs)
+        else:
+            first = second = choose(suited[size], np.full(len(images), True), pairs)
+        chosen = np.stack([first, second], 1).flatten()
         crops = to_tensor([random_crop(images[i], size, rng) for i in chosen])
-        return objective.pairs(mode, crops, rng), len(crops)
+        with halved(half):
+            return objective.pairs(mode, crops, rng), len(crops)
 
     with run.begin_at(state["step"]):
         while run.left > 0:
@@ -191,17 +212,22 @@ def main(arguments: list[str] | None = None) -> None:
         default=EMA_KEEP,
         help="what the moving average keeps at each step; .995 for a run of a few thousand",
     )
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="compute in bfloat16 where this CPU can: about twice as fast"
+    )
     add_run_arguments(parser)
     args = parser.parse_args(arguments)
     try:
         run = run_from(args)
         short_side = max(SHORT_SIDE, *args.size)
-        images = [image for folder in args.images for image in load_images(folder, short_side)]
-        print(len(images), "pictures", flush=True)
+        found = [one for folder in args.images for one in load_labelled(folder, short_side)]
+        print(len(found), "pictures", flush=True)
         train(
-            images,
+            [pixels for pixels, _ in found],
             args.work,
             run,
+            paintings=[painting for _, painting in found],
+            half=args.bfloat16 and can_halve(),
             init=args.init,
             vgg=args.vgg,
             lpips=args.lpips,

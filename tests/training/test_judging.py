@@ -9,9 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
+from mast.bench.data.make import make
+from mast.regions.sources import LabelSource
 from tests.random_networks import write_inception
 from tests.training.small import draw
-from training import borders, choose, judge
+from training import borders, choose, heldout, judge
 from training.borders import border_ratio, repetition
 
 
@@ -82,6 +84,20 @@ def test_models_are_judged(
         assert rows[figure][0] == rows[figure][1], "the same model twice has the same figures"
     assert float(rows["LPIPS N=1"][0]) > 0
     assert Image.open(sheet).height > 4 * 200
+
+
+def test_held_out_pictures_make_a_benchmark(held_out: Path, tmp_path: Path, capsys) -> None:
+    out, bench = tmp_path / "out", tmp_path / "bench"
+    for _ in range(2):  # the second time over itself
+        heldout.main(["--images", str(held_out), "--out", str(out), "--size", "64", "--photos", "1"])
+        assert [line.rsplit(" ", 1)[1] for line in capsys.readouterr().out.splitlines()] == ["1", "1", "3"]
+    assert all(Image.open(path).size == (64, 64) for path in out.rglob("*.png"))
+    photos, paintings = (sorted((out / kind).iterdir()) for kind in ("photos", "paintings"))
+    made = make(bench, photos, paintings, LabelSource(out / "labels"), (2,))
+    assert len(made.samples) == 1
+    with pytest.raises(SystemExit):
+        heldout.main(["--images", str(tmp_path / "none"), "--out", str(out)])
+    assert "is not a folder" in capsys.readouterr().err
 
 
 def test_cases_are_always_the_same_and_held_out(held_out: Path) -> None:

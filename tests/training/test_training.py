@@ -19,10 +19,12 @@ from mast.backbone.sites import sites_for
 from mast.job import InputError
 from mast.metrics.lpips import load_lpips
 from tests.training.small import SMALL, TINY, copy_training
-from training import compare, decoder, unet
+from training import compare, decoder, precision, unet
 from training.diffusion import SCHEDULE, empty_prompt, levels, predicted_clean, velocity
+from training.objective import Objective
 from training.pairs import Pairing, lend
 from training.perceptual import Look, StyleLoss, lpips_distance, moments
+from training.precision import can_halve
 from training.run import Run, load
 
 
@@ -49,7 +51,8 @@ def test_style_and_structure(weights: dict[str, Path]) -> None:
     whole, _ = judge(image, [other], own, torch.ones(2, 1, 64, 64))
     torch.testing.assert_close(whole, plain)
     joined = Look.join([judge.look(image[:1]), judge.look(image[1:])])
-    for a, b in ((joined, own), (own.roll(1), judge.look(image.roll(1, 0)))):
+    torch.testing.assert_close(own.rows(1).structure, own.structure[1:])
+    for a, b in ((joined, own), (Look.join([own.rows(0), own.rows(1)]), own)):
         torch.testing.assert_close(judge(image, [other], a), judge(image, [other], b), atol=1e-5, rtol=1e-4)
 
 
@@ -267,6 +270,63 @@ def test_an_export_can_be_trained_on(
     assert (state["step"], state["seen"]) == (11, 44)
     assert tuple(state["config"]["block_out_channels"]) == TINY["block_out_channels"]
     assert history.keys() == {"stylize", "style", "content"}
+
+
+def test_stylize_paints_photos_in_the_style_of_paintings(
+    work: Path, images: list[np.ndarray], weights: dict[str, Path], tmp_path: Path, monkeypatch
+) -> None:
+    """Even rows are photos, odd ones paintings; with too few of a kind, any two different pictures."""
+    copy_training(work, tmp_path)
+    marked = [np.full((64, 64, 3), 10 * number, np.uint8) for number in range(6)]
+    seen: list[list[int]] = []
+    pairs = Objective.pairs
+
+    def watched(self, mode, image, rng):
+        seen.append([round((value + 1) * 127.5 / 10) for value in image[:, 0, 0, 0].tolist()])
+        return pairs(self, mode, image, rng)
+
+    monkeypatch.setattr(Objective, "pairs", watched)
+    options = {"vgg": weights["vgg"], "shares": {"stylize": 1.0}, **SMALL}
+    unet.train(marked, tmp_path, Run(steps=3), paintings=[False, True] * 3, **options)
+    assert all(row % 2 == number % 2 for batch in seen for number, row in enumerate(batch))
+    seen.clear()
+    unet.train(marked, tmp_path, Run(steps=3), paintings=[False] * 6, **options)
+    assert all(a != b for batch in seen for a, b in zip(batch[::2], batch[1::2], strict=True))
+
+
+def test_half_the_bits_make_the_same_training(
+    runs: Path, images: list[np.ndarray], weights: dict[str, Path], tmp_path: Path
+) -> None:
+    """In bfloat16 losses are those of 32 bit but for a hundredth; weights and checkpoint stay in 32."""
+    if not can_halve():
+        pytest.skip("this CPU cannot compute in bfloat16")
+    histories = []
+    for half in (False, True):
+        folder = tmp_path / str(half)
+        folder.mkdir()
+        copy_training(runs, folder)
+        for mode in ("self", "restyle", "stylize", "policy"):
+            histories.append(
+                unet.train(
+                    images,
+                    folder,
+                    Run(steps=1),
+                    vgg=weights["vgg"],
+                    policy=folder / "policy.pt",
+                    shares={mode: 1.0},
+                    half=half,
+                    **SMALL,
+                )
+            )
+        assert all(value.dtype == torch.float32 for value in load(folder / "unet.pt")["model"].values())
+    for full, halved in zip(histories[:4], histories[4:], strict=True):
+        for name, values in full.items():
+            assert halved[name] == pytest.approx(values, rel=0.03), name
+
+
+def test_a_cpu_without_bfloat16_trains_in_32_bit(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(precision, "cpu_runs_bfloat16", lambda: False)
+    assert not can_halve() and "training in 32 bit" in capsys.readouterr().out
 
 
 def test_a_model_compared_with_itself(exported: Path, folder: Path, tmp_path: Path, capsys) -> None:
