@@ -32,6 +32,7 @@ from training.checkpoint import averaged_unet
 from training.diffusion import empty_prompt, levels, predicted_clean
 from training.images import load_images, random_crop, to_tensor
 from training.perceptual import lpips_distance, psnr
+from training.precision import add_half_argument, half_from, halved
 from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, run_from, save
 
 LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
@@ -52,12 +53,13 @@ def train(
     size: int = 128,
     batch: int = 12,
     lr: float = 4e-4,
+    half: bool = False,
 ) -> dict[str, list[float]]:
     """Trains WORK/decoder.pt on pictures (h, w, 3) and returns every logged value by name.
 
     `config` is for a decoder that begins from nothing; a resumed one, or one from `init`, brings its own.
     With `unet` half of the batches are latents as it predicts them. With `runs`, latents (c, h, w) of
-    finished runs, half of each batch is crops of those.
+    finished runs, half of each batch is crops of those. `half`: in bfloat16, see precision.py.
     """
     work.mkdir(parents=True, exist_ok=True)
     model, state = open_decoder(images, work, init, config)
@@ -72,7 +74,7 @@ def train(
     state |= {"model": weights, "ema": ema}
     distance = load_lpips("alex", lpips) if lpips else None
     spoil = spoiler(model, unet)
-    painted = PaintedLoss(model, runs) if runs else None
+    painted = PaintedLoss(model, runs, half) if runs else None
 
     rng, log = np.random.default_rng(state["step"] + 1), Log()
 
@@ -85,7 +87,8 @@ def train(
             crops = [random_crop(images[rng.integers(len(images))], size, rng) for _ in range(pictures)]
             image = to_tensor(crops)
             latent = spoil(model.encode(image), rng)
-            out = model.decode(latent.contiguous(memory_format=torch.channels_last))
+            with halved(half):
+                out = model.decode(latent.contiguous(memory_format=torch.channels_last)).float()
             loss = F.l1_loss(out, image)
             values = {
                 "l1": loss.item(),
@@ -93,7 +96,8 @@ def train(
                 "linear": psnr(model.invert(latent), image),
             }
             if distance:
-                perceptual = lpips_distance(distance, out, image).mean()
+                with halved(half):
+                    perceptual = lpips_distance(distance, out, image).float().mean()
                 loss, values["lpips"] = loss + LPIPS_WEIGHT * perceptual, perceptual.item()
             if painted:
                 asked, measured = painted(batch - pictures, size, rng)
@@ -167,17 +171,18 @@ def fine_channels(model: PatchAutoencoder) -> Tensor:
 class PaintedLoss:
     """What is asked of the decoder for latents that no picture belongs to; see the head of this file."""
 
-    def __init__(self, model: PatchAutoencoder, runs: Sequence[Tensor]):
-        self.model, self.runs = model, runs
+    def __init__(self, model: PatchAutoencoder, runs: Sequence[Tensor], half: bool = False):
+        self.model, self.runs, self.half = model, runs, half
         self.before = deepcopy(model).eval().requires_grad_(False)
 
     def __call__(self, count: int, size: int, rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         """The loss () of `count` crops of `size` pixels, and what to log of it."""
         latents = torch.stack([self.crop(size // self.model.patch, rng) for _ in range(count)])
         latents = latents.contiguous(memory_format=torch.channels_last)
-        picture = self.model.decode(latents)
-        with torch.no_grad():
-            before = self.before.decode(latents)
+        with halved(self.half):
+            picture = self.model.decode(latents).float()
+            with torch.no_grad():
+                before = self.before.decode(latents).float()
         steps, pattern = border_steps(picture), repetition(picture)
         inside = steps[1:6].mean().detach()
         excess = F.relu(steps[7] - inside) + 0.5 * F.relu(steps[6] - inside) + 0.5 * F.relu(steps[0] - inside)
@@ -227,6 +232,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=128, help="of the crops, a multiple of 64")
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--lr", type=float, default=4e-4)
+    add_half_argument(parser)
     add_run_arguments(parser)
     args = parser.parse_args(arguments)
     if args.size < 64 or args.size % 64:
@@ -248,6 +254,7 @@ def main(arguments: list[str] | None = None) -> None:
             size=args.size,
             batch=args.batch,
             lr=args.lr,
+            half=half_from(args),
         )
     except (FileNotFoundError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")

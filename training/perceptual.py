@@ -67,6 +67,9 @@ class StyleLoss:
     TAPS = (1, 3, 6, 7)
     STRUCTURE = 3  # of the taps
     LIMIT = 4.0
+    MEANS = (
+        3.0  # how much more they count: they tell whether a texture is there; covariances differ by chance
+    )
 
     def __init__(self, path: Path):
         path = locate("lpips-vgg", path)
@@ -113,8 +116,8 @@ class StyleLoss:
         levels = []
         for x, wanted in zip(maps, style.moments, strict=True):
             weight = area_resample(mask, (x.shape[2], x.shape[3])) if mask.shape[1] > 1 else None
-            pairs = zip(moments(x, weight), wanted, strict=True)
-            levels += [(a - b).pow(2).sum((1, 2)) / b.pow(2).sum((1, 2)) for a, b in pairs]
+            pairs = zip(moments(x, weight), wanted, (self.MEANS, 1.0), strict=True)
+            levels += [much * (a - b).pow(2).sum((1, 2)) / b.pow(2).sum((1, 2)) for a, b, much in pairs]
         distance = torch.stack(levels).sum(0) / len(maps)
         # A flat style has next to no covariance for a distance to be relative to: it reaches thousands, and
         # one such picture would own the clipped gradient of its batch. It keeps its direction, not its size.

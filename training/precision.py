@@ -4,6 +4,7 @@ Convolutions and matrix products are what it is for. Attention and the control's
 bit: PyTorch's fused attention is slower backwards in bfloat16 than in 32 bit.
 """
 
+import argparse
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -22,10 +23,17 @@ def halved(enabled: bool = True) -> AbstractContextManager[None]:
     return torch.autocast("cpu", torch.bfloat16, enabled=enabled)
 
 
-def can_halve() -> bool:
-    """Whether this CPU computes in bfloat16 at all; says so where it does not."""
-    possible = cpu_runs_bfloat16()
-    if not possible:
+def add_half_argument(parser: argparse.ArgumentParser) -> None:
+    """--bfloat16."""
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="compute in bfloat16 where this CPU can: about twice as fast"
+    )
+
+
+def half_from(args: argparse.Namespace) -> bool:
+    """Whether bfloat16 is wanted and possible; says so where this CPU cannot."""
+    possible = args.bfloat16 and cpu_runs_bfloat16()
+    if args.bfloat16 and not possible:
         print("this CPU cannot compute in bfloat16: training in 32 bit", flush=True)
     return possible
 

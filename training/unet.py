@@ -24,7 +24,7 @@ from training.objective import Losses, Objective, Weights
 from training.pairs import MODES
 from training.perceptual import StyleLoss
 from training.policy import Pool
-from training.precision import can_halve, halved, prepare
+from training.precision import add_half_argument, half_from, halved, prepare
 from training.run import Log, Run, add_run_arguments, follow, optimizer_step, run_from, save, sizes
 
 SHARES = {"self": 0.30, "concat": 0.15, "swap": 0.15, "restyle": 0.40}
@@ -212,9 +212,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=EMA_KEEP,
         help="what the moving average keeps at each step; .995 for a run of a few thousand",
     )
-    parser.add_argument(
-        "--bfloat16", action="store_true", help="compute in bfloat16 where this CPU can: about twice as fast"
-    )
+    add_half_argument(parser)
     add_run_arguments(parser)
     args = parser.parse_args(arguments)
     try:
@@ -227,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
             args.work,
             run,
             paintings=[painting for _, painting in found],
-            half=args.bfloat16 and can_halve(),
+            half=half_from(args),
             init=args.init,
             vgg=args.vgg,
             lpips=args.lpips,

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mast import Mast
+from mast.backbone.device import cpu_runs_bfloat16
 from mast.backbone.instrument import controlled
 from mast.core import ddim, lama
 from mast.core.attention import Partition, dense_attention
@@ -157,5 +158,10 @@ def test_a_decoder_is_trained_on_what_runs_leave(
     assert len(latents) == 6 and latents[0].shape == (16, 8, 8)
     history = decoder.train(images, tmp_path, Run(steps=2), runs=latents, size=64, batch=4)
     assert np.isfinite(history["border"] + history["repetition"]).all()
+    if cpu_runs_bfloat16():
+        copy_training(runs, tmp_path)
+        halved = decoder.train(images, tmp_path, Run(steps=2), runs=latents, size=64, batch=4, half=True)
+        for name, values in history.items():
+            assert halved[name] == pytest.approx(values, rel=0.05), name
     with pytest.raises(ValueError, match="make larger ones"):
         decoder.finished_latents(tmp_path, 16)

@@ -13,6 +13,7 @@ from diffusers import DDIMScheduler, UNet2DConditionModel
 from safetensors.torch import load_file
 
 import mast
+from mast.backbone.device import cpu_runs_bfloat16
 from mast.backbone.instrument import controlled
 from mast.backbone.preview.autoencoder import PatchAutoencoder
 from mast.backbone.sites import sites_for
@@ -24,7 +25,6 @@ from training.diffusion import SCHEDULE, empty_prompt, levels, predicted_clean, 
 from training.objective import Objective
 from training.pairs import Pairing, lend
 from training.perceptual import Look, StyleLoss, lpips_distance, moments
-from training.precision import can_halve
 from training.run import Run, load
 
 
@@ -298,7 +298,7 @@ def test_half_the_bits_make_the_same_training(
     runs: Path, images: list[np.ndarray], weights: dict[str, Path], tmp_path: Path
 ) -> None:
     """In bfloat16 losses are those of 32 bit but for a hundredth; weights and checkpoint stay in 32."""
-    if not can_halve():
+    if not cpu_runs_bfloat16():
         pytest.skip("this CPU cannot compute in bfloat16")
     histories = []
     for half in (False, True):
@@ -326,7 +326,11 @@ def test_half_the_bits_make_the_same_training(
 
 def test_a_cpu_without_bfloat16_trains_in_32_bit(monkeypatch, capsys) -> None:
     monkeypatch.setattr(precision, "cpu_runs_bfloat16", lambda: False)
-    assert not can_halve() and "training in 32 bit" in capsys.readouterr().out
+    parser = argparse.ArgumentParser()
+    precision.add_half_argument(parser)
+    assert not precision.half_from(parser.parse_args(["--bfloat16"]))
+    assert "training in 32 bit" in capsys.readouterr().out
+    assert not precision.half_from(parser.parse_args([])) and not capsys.readouterr().out
 
 
 def test_a_model_compared_with_itself(exported: Path, folder: Path, tmp_path: Path, capsys) -> None:
