@@ -23,6 +23,7 @@ from training.precision import InFull, halved
 
 Losses = tuple[Tensor, dict[str, float]]  # the loss () and what to log of it
 WINDOW = 16  # cells of a run's picture that are judged at a time, 128 px: VGG is dearer than the U-Net
+LEAST_NOISE = 0.25
 MARGIN = 2  # cells around them that are decoded, too: near a border a decoder knows less
 
 
@@ -154,8 +155,10 @@ class Objective:
             distance = lpips_distance(self.lpips, picture, photo)
             total = total + self.weights.lpips * distance
             values["lpips"] = distance.mean().item()
-        signal, _ = levels(t)  # what is predicted out of much noise is a blur, and judged mildly
-        loss = (signal.flatten() * total).mean()
+        # What is predicted out of much noise is a blur, and judged mildly. Out of little, v moves the picture
+        # little: without its due weight nothing would be learnt there, and there texture is made.
+        signal, noise = levels(t)
+        loss = ((signal / noise.clamp_min(LEAST_NOISE)).flatten() * total).mean()
         if masks is not None:
             outside = (1 - masks.sum(1, keepdim=True)).clamp_min(0)
             loss = loss + (outside * (picture - photo).abs()).mean()

@@ -35,13 +35,14 @@ class Mode:
 
 
 # The v that leads from a disturbed picture to the undisturbed one grows as 1 / noise: at low levels it would
-# outweigh all other batches. At the highest levels VGG would judge a blur. VGG and the decoder are dear.
+# outweigh all other batches. At high levels VGG would judge a blur; texture comes late. VGG and the decoder
+# are dear.
 MODES = {
     "self": Mode("own"),
     "concat": Mode("both"),
     "swap": Mode("swapped"),
     "restyle": Mode("partner's", lowest=250),
-    "stylize": Mode("masses", lowest=150, highest=850, side=128),
+    "stylize": Mode("masses", lowest=30, highest=550, side=128),
 }
 
 

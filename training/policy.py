@@ -35,6 +35,7 @@ STEPS = 12
 GROUP = 3  # photos, and paintings, that share their inversions
 SIZES = (128, 192, 256)
 TRIES = 200
+LATE, MOSTLY = 450, 0.85  # the moments that are trained on: at timesteps up to this, with this probability
 
 
 def make_runs(
@@ -164,6 +165,13 @@ class Pool:
                 groups.setdefault(tuple(run["masks"].shape), []).append(run)
             self.groups, self.read_at = list(groups.values()), changed
 
+    @staticmethod
+    def moment(timesteps: Sequence[int], rng: np.random.Generator) -> int:
+        """Which of a run's timesteps: mostly a late one, since style hardly grew there by itself."""
+        late = [i for i, t in enumerate(timesteps) if t <= LATE]
+        among = late if late and rng.random() < MOSTLY else range(len(timesteps))
+        return int(rng.choice(among))
+
     def batch(self, pixels: int, rng: np.random.Generator) -> PolicyBatch:
         """Moments of one group of runs, drawn at random: as many as make up `pixels`, but one at least."""
         self.refresh()
@@ -171,7 +179,7 @@ class Pool:
         group = self.groups[rng.choice(len(counts), p=counts / counts.sum())]
         count = max(1, min(len(group), round(pixels / group[0]["masks"][0].numel())))
         runs = [group[i] for i in rng.choice(len(group), count, replace=False)]
-        at = [int(rng.integers(len(run["timesteps"]))) for run in runs]
+        at = [self.moment(run["timesteps"], rng) for run in runs]
         rows = [
             torch.stack([run["content"][i] for run, i in zip(runs, at, strict=True)]),
             *(

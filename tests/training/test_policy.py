@@ -150,6 +150,15 @@ def test_a_training_takes_moments_of_its_runs(
     assert load(tmp_path / "unet.pt")["step"] == 12
 
 
+def test_late_moments_are_drawn_most() -> None:
+    rng, timesteps = np.random.default_rng(0), [900, 700, 450, 1]
+    drawn = [timesteps[policy.Pool.moment(timesteps, rng)] for _ in range(400)]
+    assert set(drawn) == set(timesteps)
+    late = sum(t <= policy.LATE for t in drawn) / len(drawn)
+    assert late == pytest.approx(policy.MOSTLY + (1 - policy.MOSTLY) / 2, abs=0.05)
+    assert policy.Pool.moment([900, 700], rng) in (0, 1), "where none is late, any will do"
+
+
 def test_a_decoder_is_trained_on_what_runs_leave(
     runs: Path, images: list[np.ndarray], tmp_path: Path
 ) -> None:
