@@ -20,7 +20,7 @@ from mast.backbone.sites import sites_for
 from mast.job import InputError
 from mast.metrics.lpips import load_lpips
 from tests.training.small import SMALL, TINY, copy_training
-from training import compare, decoder, precision, unet
+from training import compare, decoder, export, precision, unet
 from training.diffusion import SCHEDULE, empty_prompt, levels, predicted_clean, velocity
 from training.objective import Objective
 from training.pairs import Pairing, lend
@@ -258,6 +258,19 @@ def test_an_export_is_the_average(work: Path, exported: Path) -> None:
     backbone = mast.load(exported)
     assert backbone.scheduler.config.prediction_type == "v_prediction"
     assert backbone.defaults == mast.load("preview").defaults
+
+
+def test_an_export_may_lie_between_two_models(work: Path, exported: Path, tmp_path: Path) -> None:
+    name, file = "conv_in.weight", "unet/diffusion_pytorch_model.safetensors"
+    copy_training(work, tmp_path)
+    state = load(tmp_path / "unet.pt")
+    state["ema"][name] = state["ema"][name] + 1
+    torch.save(state, tmp_path / "unet.pt")
+    export.export(tmp_path, tmp_path / "out", exported, share=0.25)
+    before, between = (load_file(folder / file)[name].float() for folder in (exported, tmp_path / "out"))
+    torch.testing.assert_close(between, before + 0.25, atol=2e-3, rtol=0)
+    with pytest.raises(ValueError, match="needs a model folder"):
+        export.export(tmp_path, tmp_path / "out", share=0.25)
 
 
 def test_an_export_can_be_trained_on(
