@@ -61,7 +61,7 @@ class StyleLoss:
 
     Style: relative distance of feature means and covariances at relu1_2, relu2_2, relu3_3 and relu4_1.
     Structure: distance of instance-normalised features at relu4_1, which colours and contrast hardly touch,
-    and which leaves room for strokes: relu3_3 would hold fast to every line of a photo.
+    and which is meant to leave room for strokes: relu3_3 holds fast to finer lines.
     """
 
     TAPS = (1, 3, 6, 7)

@@ -310,7 +310,7 @@ def test_stylize_paints_photos_in_the_style_of_paintings(
 def test_half_the_bits_make_the_same_training(
     runs: Path, images: list[np.ndarray], weights: dict[str, Path], tmp_path: Path
 ) -> None:
-    """In bfloat16 losses are those of 32 bit but for a hundredth; weights and checkpoint stay in 32."""
+    """In bfloat16 losses are those of 32 bit but for three hundredths; weights and checkpoint stay in 32."""
     if not cpu_runs_bfloat16():
         pytest.skip("this CPU cannot compute in bfloat16")
     histories = []
