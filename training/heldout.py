@@ -3,7 +3,7 @@
     python -m training.heldout --images DIR --out FOLDER [--photos 20] [--size 256]
     mast bench make BENCH --contents FOLDER/photos --labels FOLDER/labels --styles FOLDER/paintings -n 2,3
 
-The middles of photos and paintings that are held out of training (see images.py), and for every photo a map of
+The middles of photos and paintings held out of training (see images.py), and for every photo a map of
 four smooth regions, drawn by chance and the same on every machine.
 """
 
@@ -31,7 +31,7 @@ def label_map(size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def write(images: Path, out: Path, most: int, size: int) -> dict[str, int]:
-    """Writes the folders; how many pictures of each. What has the same name is replaced."""
+    """Writes the folders; how many pictures of each. Files of the same name are replaced."""
     counts = {"photos": 0, "labels": 0, "paintings": 0}
     for kind in counts:
         (out / kind).mkdir(parents=True, exist_ok=True)
