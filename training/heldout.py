@@ -35,7 +35,7 @@ def write(images: Path, out: Path, most: int, size: int) -> dict[str, int]:
     counts = {"photos": 0, "labels": 0, "paintings": 0}
     for kind in counts:
         (out / kind).mkdir(parents=True, exist_ok=True)
-    for entry in list_images(images, held_out=True):
+    for entry in list_images(images, "held-out"):
         kind = "paintings" if entry.painting else "photos"
         picture = entry.read() if entry.painting or counts["photos"] < most else None
         if picture is None:

@@ -1,6 +1,7 @@
 """Training pictures: all in a folder, at any depth, plain or inside .tar archives, decoded in memory.
 
-Some pictures of the archives are never trained on, so that models can be judged on them: see HELD_OUT.
+Some pictures of the archives are not trained on: the ones held out, on which a finished model is measured, and
+those for validation, which may be looked at while it is trained and chosen. See HELD_OUT.
 """
 
 import io
@@ -9,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,8 +19,10 @@ from torch import Tensor
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 SHORT_SIDE = 288  # decoded pictures stay in memory
-# Of an archive of this name every nth member, counted from 0 in the archive's order, is held out.
+# Of an archive of this name every nth member, counted from 0 in the archive's order, is held out; those half-way
+# between are for validation.
 HELD_OUT = {"photos": 15, "paintings": 100}
+Part = Literal["training", "validation", "held-out"]
 GRID = 8  # pixels
 ENLARGED = 1.5  # how much a picture may be enlarged for a crop
 
@@ -55,22 +59,25 @@ class Listed:
             return None
 
 
-def list_images(folder: Path, held_out: bool = False) -> list[Listed]:
-    """All pictures below `folder` that may be trained on; or those that are held out of all training."""
+def list_images(folder: Path, part: Part = "training") -> list[Listed]:
+    """All pictures below `folder` that may be trained on; or those for validation, or held out."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder")
     found: list[Listed] = []
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in SUFFIXES and path.is_file() and not held_out:
+        if path.suffix.lower() in SUFFIXES and path.is_file() and part == "training":
             found.append(Listed(path))
         elif path.suffix.lower() == ".tar" and path.is_file():
-            every = HELD_OUT.get(path.stem)
-            found += [
-                member
-                for number, member in list_archive(path)
-                if (every is not None and number % every == 0) == held_out
-            ]
+            found += [member for number, member in list_archive(path) if part_of(path.stem, number) == part]
     return found
+
+
+def part_of(archive: str, number: int) -> Part:
+    """What the member of this number of an archive of this name is for."""
+    every = HELD_OUT.get(archive)
+    if every is None or number % every not in (0, every // 2):
+        return "training"
+    return "held-out" if number % every == 0 else "validation"
 
 
 def list_archive(path: Path) -> Iterator[tuple[int, Listed]]:

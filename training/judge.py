@@ -34,7 +34,7 @@ from mast.metrics import (
 )
 from mast.sheets import Tile, overlay, sheet
 from training.borders import border_ratio
-from training.images import centre_crop, list_images
+from training.images import Part, centre_crop, list_images
 from training.policy import random_masks
 from training.roundtrip import round_trips
 
@@ -75,9 +75,11 @@ class Judges:
         return region_pairs(maps[0], weights, styles, name)[0]
 
 
-def make_cases(folder: Path, n: int, count: int, size: int, seed: int = 0) -> list[Case]:
+def make_cases(
+    folder: Path, n: int, count: int, size: int, seed: int = 0, part: Part = "held-out"
+) -> list[Case]:
     """The first so many pairs of held-out photos and paintings; the same ones on every machine."""
-    held = list_images(folder, held_out=True)
+    held = list_images(folder, part)
     pictures = {kind: [e.read() for e in held if e.painting == kind] for kind in (False, True)}
     photos, paintings = (
         [Image.fromarray(centre_crop(p, size, MARGIN)) for p in pictures[kind] if p] for kind in (False, True)
@@ -165,6 +167,12 @@ def main(arguments: list[str] | None = None) -> None:
         "--images", type=Path, required=True, help="the folder with photos.tar, paintings.tar"
     )
     parser.add_argument("--model", action="append", required=True, help="a model folder, or preview; repeat")
+    parser.add_argument(
+        "--part",
+        choices=("held-out", "validation"),
+        default="held-out",
+        help="of the archives: validation while a model is trained or chosen, held-out once it is finished",
+    )
     parser.add_argument("--pairs", type=int, default=20, help="pictures for each number of regions")
     parser.add_argument("--size", type=int, default=256, help="of the pictures, a multiple of 64")
     parser.add_argument("--trips", type=int, default=4, help="photos to send there and back")
@@ -174,7 +182,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     try:
         judges = Judges(load_inception("fid", args.inception), load_lpips("alex", args.lpips))
-        cases = {n: make_cases(args.images, n, args.pairs, args.size) for n in (1, 2)}
+        cases = {n: make_cases(args.images, n, args.pairs, args.size, part=args.part) for n in (1, 2)}
         measures, pictures = {}, {}
         for name in args.model:
             began = time.monotonic()

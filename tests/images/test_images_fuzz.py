@@ -5,6 +5,7 @@ MAST_FUZZ is the number of examples of each property: MAST_FUZZ=5000 looks harde
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import warnings
@@ -53,6 +54,7 @@ GOOD = good_files()
 @pytest.fixture
 def silent(capfd: pytest.CaptureFixture[str]):
     """Checks that nothing was written to the screen, by Python or past it, and that nobody was warned."""
+    gc.collect()  # what other tests left behind is not ours to be warned of
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield

@@ -62,13 +62,16 @@ class Studio:
             env=environment,
         )
         self.said: list[str] = []
-        threading.Thread(target=self._listen, args=(self.process.stderr,), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(self.process.stderr,), daemon=True)
+        self.listener.start()
         self.address = self._address()
+        self.clients: list[httpx.Client] = []
         self.client = self.with_token(ALPHA)
 
     def _listen(self, stream: Any) -> None:
-        for line in stream:
-            self.said.append(line)
+        with stream:
+            for line in stream:
+                self.said.append(line)
 
     def _address(self) -> str:
         for _ in range(PATIENCE * 20):
@@ -80,17 +83,26 @@ class Studio:
         raise AssertionError("the studio has not started")
 
     def with_token(self, token: str) -> httpx.Client:
-        return httpx.Client(
+        client = httpx.Client(
             base_url=self.address,
             headers={"Authorization": f"Bearer {token}"},
             timeout=PATIENCE,
             trust_env=False,
         )
+        self.clients.append(client)
+        return client
 
     def kill(self) -> None:
         """At once, without a word."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """A connection left open would be a warning in whichever test runs when it is collected."""
+        for client in self.clients:
+            client.close()
+        self.listener.join(PATIENCE)
 
     def stop(self) -> None:
         if self.process.poll() is None:
@@ -99,6 +111,7 @@ class Studio:
                 self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.kill()
+        self.hang_up()
 
     # -------------------------------------------------------------------------------------------- asking
 

@@ -31,11 +31,12 @@ def test_some_pictures_are_held_out(archive: str, every: int, tmp_path: Path) ->
                 tmp_path / ("readme.md" if number == 1 else "one.jpg"),
                 f"{number}.{'md' if number == 1 else 'jpg'}",
             )
-    held = [entry.member for entry in list_images(tmp_path, held_out=True)]
+    held = [entry.member for entry in list_images(tmp_path, "held-out")]
     assert held == ["0.jpg", f"{every}.jpg"]
+    assert [entry.member for entry in list_images(tmp_path, "validation")] == [f"{every // 2}.jpg"]
     trained = {entry.member for entry in list_images(tmp_path)}
-    assert trained == {"", f"{every + 1}.jpg", *(f"{i}.jpg" for i in range(2, every))}
-    assert all(entry.painting == (archive == "paintings") for entry in list_images(tmp_path, held_out=True))
+    assert trained == {"", f"{every + 1}.jpg", *(f"{i}.jpg" for i in range(2, every) if i != every // 2)}
+    assert all(entry.painting == (archive == "paintings") for entry in list_images(tmp_path, "held-out"))
 
 
 def test_a_damaged_archive_gives_what_comes_before(tmp_path: Path) -> None:
