@@ -3,7 +3,8 @@
     python -m training.borders MODEL PICTURE... [--size 256] [--styles PICTURE...]
 
 MODEL is a model folder, or preview. Prints the ratio for every photo, its reconstruction by the autoencoder,
-and its picture after MAST with one of the styles (the bundled ones, unless given). 1 is no grid at all.
+and its picture after MAST with one of the styles (the bundled ones, unless given), over the whole picture and
+in its flattest quarter, where a grid is seen. 1 is no grid at all.
 """
 
 import argparse
@@ -19,16 +20,25 @@ from mast.images import read_rgb, to_tensor, work_size
 from training.run import sizes
 
 CELL = 8
+WINDOW = (
+    32  # pixels: textures outweigh flat areas in the mean of a picture, so these are looked at by themselves
+)
+FAINT = 0.002  # a step of a quarter of a grey level, which nobody sees
+
+
+def excess_steps(picture: Tensor) -> Tensor:
+    """How much differences of neighbouring pixels in a row depart from the mean of the differences beside
+    them, (b, c, h, w - 2) from the second pixel on, of pictures (b, c, h, w).
+    """
+    slope = picture[..., 1:] - picture[..., :-1]
+    return F.pad((slope[..., 1:-1] - 0.5 * (slope[..., :-2] + slope[..., 2:])).abs(), (1, 0))
 
 
 def border_steps(picture: Tensor) -> Tensor:
-    """By phase in the cell, (8,), how much differences of neighbouring pixels depart from the mean of the
-    differences beside them; phase 7 is the border. Pictures (b, c, h, w).
-    """
+    """Mean excess of steps by phase in the cell, (8,); phase 7 is the border. Pictures (b, c, h, w)."""
     both = []
     for x in (picture, picture.transpose(2, 3)):
-        slope = x[..., 1:] - x[..., :-1]
-        excess = F.pad((slope[..., 1:-1] - 0.5 * (slope[..., :-2] + slope[..., 2:])).abs(), (1, 0))
+        excess = excess_steps(x)
         cells = excess.shape[-1] // CELL
         both.append(excess[..., : cells * CELL].unflatten(-1, (cells, CELL))[..., 1:, :].mean((0, 1, 2, 3)))
     return (both[0] + both[1]) / 2
@@ -38,6 +48,34 @@ def border_ratio(picture: Tensor) -> float:
     """Steps at the borders of cells over those well inside them; pictures (b, c, h, w)."""
     steps = border_steps(picture)
     return float(steps[7] / steps[2:5].mean().clamp_min(1e-9))
+
+
+def local_steps(picture: Tensor) -> Tensor:
+    """As `border_steps`, in every window of 32 px: (b, windows along rows and columns, 8)."""
+    both = []
+    for x in (picture, picture.transpose(2, 3)):
+        excess = F.pad(excess_steps(x), (0, 2)).mean(1)
+        excess = excess[:, : excess.shape[1] // WINDOW * WINDOW, : excess.shape[2] // WINDOW * WINDOW]
+        windows = excess.unflatten(2, (-1, WINDOW // CELL, CELL)).unflatten(1, (-1, WINDOW))
+        both.append(windows.mean((2, 4)).flatten(1, 2))
+    return torch.cat(both, 1)
+
+
+def unevenness(picture: Tensor) -> Tensor:
+    """How far steps at the eight phases are from their mean, window by window and relative to it: mean of
+    the squares, (). A grid that is faint counts where the picture is flat. Pictures (b, c, h, w).
+    """
+    steps = local_steps(picture)
+    mean = steps.mean(2, keepdim=True).detach()  # what is too high shall fall and not be drowned
+    return ((steps - mean) / (mean + FAINT)).pow(2).mean()
+
+
+def flat_ratio(picture: Tensor) -> float:
+    """Steps at borders over those inside in the flattest quarter of the windows; pictures (b, c, h, w)."""
+    steps = local_steps(picture).flatten(0, 1)
+    inside = steps[:, 1:6].mean(1)
+    flat = inside.argsort()[: max(1, len(inside) // 4)]
+    return float(((steps[flat, 7] + FAINT) / (inside[flat] + FAINT)).mean())
 
 
 def repetition(picture: Tensor) -> Tensor:
@@ -50,7 +88,9 @@ def repetition(picture: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def measure(backbone: Backbone, photo: Path, style: Path, size: int) -> dict[str, float]:
-    """Border ratios of one photo at work size, of its reconstruction, and of its stylized picture."""
+    """Border ratios, everywhere and in flat areas, of one photo at work size, of its reconstruction, and of
+    its stylized picture.
+    """
     picture = read_rgb(photo)
     image = to_tensor(picture, *work_size(*picture.size, size, backbone.stride, "resize"))
     pictures = {"photo": image, "reconstruction": backbone.decode(backbone.encode(image))}
@@ -59,7 +99,8 @@ def measure(backbone: Backbone, photo: Path, style: Path, size: int) -> dict[str
     method = Mast(**backbone.defaults.get("mast", {}))
     made = stylize(Job(fitted, (Region(style),)), backbone, method, settings).image
     pictures["stylized"] = to_tensor(made, made.size, made.size)
-    return {name: border_ratio(pixels) for name, pixels in pictures.items()}
+    ratios = {name: border_ratio(pixels) for name, pixels in pictures.items()}
+    return ratios | {f"{name} where flat": flat_ratio(pixels) for name, pixels in pictures.items()}
 
 
 def main(arguments: list[str] | None = None) -> None:

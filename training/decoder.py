@@ -7,9 +7,10 @@ Goes on from WORK/decoder.pt if there is one. Saves it every 500 steps, on SIGTE
 The encoder is never touched, so the U-Net and the decoder can be trained in any order.
 
 With --runs half of a batch is latents as MAST's runs leave them (WORK/policy.pt). For those no right picture
-exists. Three things are asked for: at the borders of cells no step beyond the slope around it that the
-inside of cells does not have; no pattern that repeats from cell to cell; and otherwise the picture that the
-decoder made of them when the training began.
+exists. Four things are asked for: at the borders of cells no step beyond the slope around it that the
+inside of cells does not have; steps of one size at all places in the cell, window by window, so that a faint
+grid in a flat area counts, too (asked of pictures as well); no pattern that repeats from cell to cell; and
+otherwise the picture that the decoder made of them when the training began.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from torch import Tensor
 from mast.backbone.preview.autoencoder import PatchAutoencoder
 from mast.metrics.lpips import load_lpips
 from training.autoencoder import CONFIG, check_encoder, config_of, encoder_components, new_autoencoder
-from training.borders import border_steps, repetition
+from training.borders import border_steps, repetition, unevenness
 from training.checkpoint import averaged_unet
 from training.diffusion import empty_prompt, levels, predicted_clean
 from training.images import load_images, random_crop, to_tensor
@@ -36,7 +37,7 @@ from training.precision import add_half_argument, half_from, halved
 from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, run_from, save
 
 LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
-BORDER_WEIGHT, REPETITION_WEIGHT = 4.0, 4.0
+BORDER_WEIGHT, REPETITION_WEIGHT, UNEVEN_WEIGHT = 4.0, 4.0, 0.2
 WARM_UP, EMA_KEEP, REPORT_EVERY, SAVE_EVERY = 100, 0.995, 100, 500
 
 
@@ -99,6 +100,8 @@ def train(
                 with halved(half):
                     perceptual = lpips_distance(distance, out, image).float().mean()
                 loss, values["lpips"] = loss + LPIPS_WEIGHT * perceptual, perceptual.item()
+            uneven = unevenness(out)
+            loss, values["uneven"] = loss + UNEVEN_WEIGHT * uneven, uneven.item()
             if painted:
                 asked, measured = painted(batch - pictures, size, rng)
                 loss, values = loss + asked, values | measured
@@ -188,8 +191,13 @@ class PaintedLoss:
         excess = F.relu(steps[7] - inside) + 0.5 * F.relu(steps[6] - inside) + 0.5 * F.relu(steps[0] - inside)
         coarse = F.avg_pool2d(picture - before, 9, 1).abs().mean()
         kept = 0.3 * F.l1_loss(picture, before) + coarse
-        loss = BORDER_WEIGHT * excess + REPETITION_WEIGHT * pattern + kept
-        return loss, {"border": (steps[7] / inside).item(), "repetition": pattern.item()}
+        uneven = unevenness(picture)
+        loss = BORDER_WEIGHT * excess + REPETITION_WEIGHT * pattern + UNEVEN_WEIGHT * uneven + kept
+        return loss, {
+            "border": (steps[7] / inside).item(),
+            "repetition": pattern.item(),
+            "painted uneven": uneven.item(),
+        }
 
     def crop(self, cells: int, rng: np.random.Generator) -> Tensor:
         """(c, cells, cells) out of one of the runs."""

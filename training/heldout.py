@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from mast.images import save_png
-from training.images import centre_crop, list_images
+from training.images import Part, centre_crop, list_images
 from training.judge import MARGIN
 from training.run import sizes
 
@@ -30,12 +30,12 @@ def label_map(size: int, rng: np.random.Generator) -> np.ndarray:
     return (fields.argmax(0) + 1).numpy().astype(np.uint8)
 
 
-def write(images: Path, out: Path, most: int, size: int) -> dict[str, int]:
+def write(images: Path, out: Path, most: int, size: int, part: Part = "held-out") -> dict[str, int]:
     """Writes the folders; how many pictures of each. Files of the same name are replaced."""
     counts = {"photos": 0, "labels": 0, "paintings": 0}
     for kind in counts:
         (out / kind).mkdir(parents=True, exist_ok=True)
-    for entry in list_images(images, "held-out"):
+    for entry in list_images(images, part):
         kind = "paintings" if entry.painting else "photos"
         picture = entry.read() if entry.painting or counts["photos"] < most else None
         if picture is None:
@@ -60,9 +60,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="a folder outside the repository")
     parser.add_argument("--photos", type=int, default=20, help="so many photos at most")
     parser.add_argument("--size", type=sizes, default=(256,), help="of the squares, in pixels")
+    parser.add_argument(
+        "--part", choices=("held-out", "validation"), default="held-out", help="of the archives"
+    )
     args = parser.parse_args(arguments)
     try:
-        for kind, count in write(args.images, args.out, args.photos, args.size[0]).items():
+        for kind, count in write(args.images, args.out, args.photos, args.size[0], args.part).items():
             print(f"{args.out / kind}: {count}")
     except OSError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")

@@ -1,7 +1,7 @@
 """Training pictures: all in a folder, at any depth, plain or inside .tar archives, decoded in memory.
 
-Some pictures of the archives are not trained on: the ones held out, on which a finished model is measured, and
-those for validation, which may be looked at while it is trained and chosen. See HELD_OUT.
+Some pictures of the archives are not trained on: the ones held out, on which a finished model is measured,
+and those for validation, which may be looked at while it is trained and chosen. See HELD_OUT.
 """
 
 import io
@@ -19,8 +19,8 @@ from torch import Tensor
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 SHORT_SIDE = 288  # decoded pictures stay in memory
-# Of an archive of this name every nth member, counted from 0 in the archive's order, is held out; those half-way
-# between are for validation.
+# Of an archive of this name every nth member, counted from 0 in the archive's order, is held out; those
+# half-way between are for validation.
 HELD_OUT = {"photos": 15, "paintings": 100}
 Part = Literal["training", "validation", "held-out"]
 GRID = 8  # pixels

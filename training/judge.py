@@ -5,7 +5,8 @@
 The same photos, paintings and masks for every model: MAST at 256 px, 12 refined steps, one region and two.
 For each model: the cosine of a region's Inception embedding with its style's (higher is more style), R-KID
 (lower is more style), LPIPS to the photo (lower keeps more of it), the ratio of steps at cell borders (1 is
-no grid), and the PSNR of inversion and back (plain 50 steps, refined 12). The sheet shows twelve pairs.
+no grid) in the whole picture and in its flattest quarter, and the PSNR of inversion and back (plain 50 steps,
+refined 12). The sheet shows twelve pairs.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from mast.metrics import (
     region_weights,
 )
 from mast.sheets import Tile, overlay, sheet
-from training.borders import border_ratio
+from training.borders import border_ratio, flat_ratio
 from training.images import Part, centre_crop, list_images
 from training.policy import random_masks
 from training.roundtrip import round_trips
@@ -118,6 +119,7 @@ def figures(pictures: Sequence[Image.Image], cases: Sequence[Case], judges: Judg
         "R-KID": regions.rkid,
         "LPIPS": float(np.mean([judges.lpips(*pair).item() for pair in shown])),
         "borders": float(np.mean([border_ratio(pixels) for pixels, _ in shown])),
+        "where flat": float(np.mean([flat_ratio(pixels) for pixels, _ in shown])),
     }
 
 
@@ -132,7 +134,8 @@ def measure(
         found |= {f"{name} N={n}": value for name, value in figures(made, group, judges).items()}
         pictures += made
     photos = list({id(case.photo): case.photo for group in cases.values() for case in group}.values())[:trips]
-    found["borders of photos"] = float(np.mean([border_ratio(tensor(photo)) for photo in photos]))
+    for name, ratio in (("borders", border_ratio), ("where flat", flat_ratio)):
+        found[f"{name}, photos"] = float(np.mean([ratio(tensor(photo)) for photo in photos]))
     ways = [round_trips(backbone, tensor(photo), WAYS) for photo in photos]
     found |= {f"{name}, dB": float(np.mean([way[name] for way in ways])) for name in ways[0]}
     return found, pictures

@@ -14,7 +14,7 @@ from mast.regions.sources import LabelSource
 from tests.random_networks import write_inception
 from tests.training.small import draw
 from training import borders, choose, heldout, judge
-from training.borders import border_ratio, repetition
+from training.borders import border_ratio, flat_ratio, repetition, unevenness
 
 
 def test_a_grid_is_found() -> None:
@@ -26,6 +26,18 @@ def test_a_grid_is_found() -> None:
     assert border_ratio(plain * 0.1 + cells.roll((4, 4), (2, 3))) < 1, "it must lie where cells meet"
     tile = torch.rand(1, 3, 8, 8, generator=rng).repeat(1, 1, 16, 16)
     assert repetition(tile) > 0.2 and repetition(cells) < 1e-6
+
+
+def test_a_faint_grid_in_a_flat_area_is_found() -> None:
+    rng = torch.Generator().manual_seed(0)
+    picture = torch.rand(1, 3, 128, 128, generator=rng)
+    picture[..., :68, :68] *= 0.02
+    cells = torch.rand(1, 3, 16, 16, generator=rng).repeat_interleave(8, 2).repeat_interleave(8, 3)
+    gridded = picture.clone()
+    gridded[..., :68, :68] += 0.04 * cells[..., :68, :68]
+    assert border_ratio(gridded) < 1.1, "textures hide it"
+    assert flat_ratio(picture) == pytest.approx(1, abs=0.05) and flat_ratio(gridded) > 1.4
+    assert unevenness(gridded) > 1.5 * unevenness(picture)
 
 
 def test_borders_of_a_model(exported: Path, folder: Path, capsys) -> None:
