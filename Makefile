@@ -2,6 +2,7 @@
 # make test   the tests, all but those that need a browser
 # make test-browser  the studio in Chromium, which is installed if it is missing (as root, with apt-get)
 # make screenshots   the pictures of docs/studio.md, made anew
+# make pictures      those of the README and docs/ that the embedded model paints, made anew
 # make check  linter, formatter and type checker
 # make parity the metrics against the packages they must equal
 # make fuzz   hostile inputs by the thousand (MAST_FUZZ=N examples of each property, 500 if not given)
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser screenshots parity check fuzz clean
+.PHONY: demo test test-browser screenshots pictures parity check fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/mast demo --quick --overwrite --out out/demo
@@ -27,6 +28,9 @@ test-browser: $(VENV)/installed-browser
 
 screenshots: $(VENV)/installed-browser
 	$(BIN)/python -m tests.browser.screenshots docs/images
+
+pictures: $(VENV)/installed-dev
+	$(BIN)/python docs/pictures.py
 
 parity: $(VENV)/parity $(VENV)/installed-dev
 	PYTHONPATH=$(VENV)/parity $(BIN)/python -m pytest tests/metrics/test_parity.py tests/metrics/test_fid.py

@@ -14,6 +14,7 @@ import pytest
 
 from mast.cli.app import COMMANDS
 
+ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "diffusers", "transformers", "numpy", "PIL", "safetensors", "matplotlib"}
 MODULES = 550  # that some help may have imported in the end; torch alone brings 900
 HELP = """
@@ -171,3 +172,13 @@ def test_a_hangup_that_is_ignored_stays_ignored(run):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mast", "stylize", "no-photo.jpg", "-o", "out.png"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 2 and "no-photo.jpg" in done.stderr and "Traceback" not in done.stderr
