@@ -22,6 +22,7 @@ FLOORS = [
     {"metrics", "analysis"},
     {"bench"},
     {"studio", "study", "cli"},
+    {"__main__"},
 ]
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
 # A result can save itself: one import upwards, made when it is asked to.

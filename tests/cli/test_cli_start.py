@@ -176,7 +176,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(run):
 
 def test_the_package_runs_as_the_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mast", "stylize", "no-photo.jpg", "-o", "out.png"],
+        [sys.executable, "-m", "mast", "stylize", "no-photo.jpg", "-r", "rest=a.png", "-o", "out.png"],
         capture_output=True,
         text=True,
         cwd=ROOT,
