@@ -62,12 +62,13 @@ def local_steps(picture: Tensor) -> Tensor:
 
 
 def unevenness(picture: Tensor) -> Tensor:
-    """How far steps at the eight phases are from their mean, window by window and relative to it: mean of
-    the squares, (). A grid that is faint counts where the picture is flat. Pictures (b, c, h, w).
+    """How far steps at the eight phases are from their mean, relative to it: mean square, (), over quarters
+    of the windows from flat to busy, within which chance evens out. Pictures (b, c, h, w).
     """
-    steps = local_steps(picture)
-    mean = steps.mean(2, keepdim=True).detach()  # what is too high shall fall and not be drowned
-    return ((steps - mean) / (mean + FAINT)).pow(2).mean()
+    steps = local_steps(picture).flatten(0, 1)
+    mean = steps.mean(1, keepdim=True).detach()  # what is too high shall fall and not be drowned
+    apart = (steps - mean) / (mean + FAINT)
+    return torch.stack([q.mean(0) for q in apart[mean[:, 0].argsort()].tensor_split(4)]).pow(2).mean()
 
 
 def flat_ratio(picture: Tensor) -> float:

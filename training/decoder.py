@@ -8,9 +8,9 @@ The encoder is never touched, so the U-Net and the decoder can be trained in any
 
 With --runs half of a batch is latents as MAST's runs leave them (WORK/policy.pt). For those no right picture
 exists. Four things are asked for: at the borders of cells no step beyond the slope around it that the
-inside of cells does not have; steps of one size at all places in the cell, window by window, so that a faint
-grid in a flat area counts, too (asked of pictures as well); no pattern that repeats from cell to cell; and
-otherwise the picture that the decoder made of them when the training began.
+inside of cells does not have; steps of one size at all places in the cell, among flat windows as among busy
+ones, so that a faint grid in a flat area counts, too (asked of pictures as well); no pattern that repeats
+from cell to cell; and otherwise the picture that the decoder made of them when the training began.
 """
 
 import argparse
