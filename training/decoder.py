@@ -37,7 +37,7 @@ from training.precision import add_half_argument, half_from, halved
 from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, run_from, save
 
 LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
-BORDER_WEIGHT, REPETITION_WEIGHT, UNEVEN_WEIGHT = 4.0, 4.0, 1.0
+BORDER_WEIGHT, REPETITION_WEIGHT, UNEVEN_WEIGHT = 4.0, 4.0, 0.4
 WARM_UP, EMA_KEEP, REPORT_EVERY, SAVE_EVERY = 100, 0.995, 100, 500
 
 
