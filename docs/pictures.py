@@ -2,8 +2,8 @@
 
     python docs/pictures.py [NAME ...] [--out docs/images]
 
-After a change of the weights, or of anything that shows. Every picture comes from commands that the pages
-name. The studio's have their own: make screenshots.
+After a change of the weights, or of anything that shows. Every picture comes from the command line, whose
+words are printed. The studio's have their own: make screenshots.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
+from mast.examples import load_cases
+from mast.images import read_rgb
 from mast.regions.show import SAFE
 from mast.sheets import Tile, sheet
 
@@ -42,13 +44,9 @@ def style(name: str) -> Path:
     return EXAMPLES / "styles" / f"{name}.png"
 
 
-def opened(path: Path) -> Image.Image:
-    return Image.open(path).convert("RGB")
-
-
 def contact_sheet(folder: Path) -> Image.Image:
     mast("demo", "--out", folder / "demo")
-    return opened(folder / "demo" / "contact-sheet.png")
+    return read_rgb(folder / "demo" / "contact-sheet.png")
 
 
 def one_command(name: str, *words: str) -> Callable[[Path], Image.Image]:
@@ -56,7 +54,7 @@ def one_command(name: str, *words: str) -> Callable[[Path], Image.Image]:
 
     def make(folder: Path) -> Image.Image:
         mast(*words, "-o", folder / f"{name}.png")
-        return opened(folder / f"{name}.png")
+        return read_rgb(folder / f"{name}.png")
 
     return make
 
@@ -67,20 +65,21 @@ def assigned(given: dict[str, tuple[str, str]]) -> Callable[[Path], Image.Image]
     def row(photo: str, styles: tuple[str, str], folder: Path) -> list[Tile]:
         source, out = EXAMPLES / "photos" / f"{photo}.jpg", folder / f"{photo}.png"
         mast("stylize", source, *map(style, styles), "-o", out, "--size", "256")
-        masks = sorted((folder / f"{photo}.regions").glob("*.png"))
-        found, rest = (next(path for path in masks if path.stem == part) for part in ("object", "background"))
-        text = (folder / f"{photo}.json").read_text()
-        first, second = sorted(styles, key=lambda name: text.index(f"{name}.png"))
+        record, regions = json.loads((folder / f"{photo}.json").read_text()), folder / f"{photo}.regions"
+        first, second = (Path(region["style"]["path"]).stem for region in record["regions"])
         other = folder / f"{photo}-other.png"
-        swapped = (f"{found}={style(second)}", f"{rest}={style(first)}")
+        swapped = (
+            f"{regions / 'object.png'}={style(second)}",
+            f"{regions / 'background.png'}={style(first)}",
+        )
         mast("stylize", source, "-r", swapped[0], "-r", swapped[1], "-o", other, "--size", "256")
         return [
-            Tile(opened(source), photo),
-            Tile(opened(folder / f"{photo}.regions" / "overlay.png"), "regions"),
-            Tile(opened(style(first)), f"object: {first}", SAFE[0]),
-            Tile(opened(style(second)), f"background: {second}", SAFE[1]),
-            Tile(opened(out), "as assigned"),
-            Tile(opened(other), "the other way"),
+            Tile(read_rgb(source), photo),
+            Tile(read_rgb(regions / "overlay.png"), "regions"),
+            Tile(read_rgb(style(first)), f"object: {first}", SAFE[0]),
+            Tile(read_rgb(style(second)), f"background: {second}", SAFE[1]),
+            Tile(read_rgb(out), "as assigned"),
+            Tile(read_rgb(other), "the other way"),
         ]
 
     return lambda folder: sheet([row(photo, styles, folder) for photo, styles in given.items()], 170)
@@ -88,7 +87,7 @@ def assigned(given: dict[str, tuple[str, str]]) -> Callable[[Path], Image.Image]
 
 def painted(case: str, height: int, ways: dict[str, tuple[str, ...]]) -> Callable[[Path], Image.Image]:
     """One bundled case in several ways, side by side: captions, and their options."""
-    described = next(one for one in json.loads((EXAMPLES / "cases.json").read_text()) if one["name"] == case)
+    described = next(one for one in load_cases(EXAMPLES) if one["name"] == case)
     regions = [
         f"{EXAMPLES / one['mask'] if one['mask'] else 'rest'}={EXAMPLES / one['style']}"
         for one in described["regions"]
@@ -100,7 +99,7 @@ def painted(case: str, height: int, ways: dict[str, tuple[str, ...]]) -> Callabl
         for number, (caption, options) in enumerate(ways.items()):
             out = folder / f"{case}-{number}.png"
             mast("stylize", EXAMPLES / described["content"], *words, *options, "-o", out)
-            tiles.append(Tile(opened(out), caption))
+            tiles.append(Tile(read_rgb(out), caption))
         return sheet([tiles], height)
 
     return make
