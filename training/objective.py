@@ -15,7 +15,6 @@ from mast.backbone.sites import sites_for
 from mast.core.masks import area_resample
 from mast.metrics.lpips import Lpips
 from training.control import BatchedMast, Watcher
-from training.critic import LATEST, Critic
 from training.diffusion import empty_prompt, levels, predicted_clean, velocity
 from training.pairs import MODES, Pairing, arrange
 from training.perceptual import Look, StyleLoss, lpips_distance
@@ -31,13 +30,12 @@ MARGIN = 2  # cells around them that are decoded, too: near a border a decoder k
 @dataclass(frozen=True)
 class Weights:
     """How much the parts of a judgement count: VGG statistics of the style, VGG structure of the photo,
-    LPIPS to the photo, and what a critic tells it by from paintings.
+    LPIPS to the photo.
     """
 
     style: float = 3.0
     content: float = 1.0
     lpips: float = 0.0
-    critic: float = 0.0
 
 
 @dataclass
@@ -49,7 +47,6 @@ class Objective:
     style_loss: StyleLoss | None = None
     lpips: Lpips | None = None
     weights: Weights = Weights()
-    critic: Critic | None = None
 
     def __post_init__(self) -> None:
         self.sites = sites_for(self.unet)
@@ -79,10 +76,8 @@ class Objective:
         # The partner sees its own keys and values and is plainly denoised; VGG judges the picture.
         partner = F.mse_loss(predicted[1::2], target[1::2])
         shown = self.decode(predicted_clean(noisy, predicted, t)[::2])
-        with torch.no_grad():
-            maps = self.judges.features(image)
-        looks, paintings = self.judges.look_of(maps), [x[1::2] for x in maps]
-        judged, values = self.judge(shown, t[::2], image[::2], looks.rows(0), [looks.rows(1)], paintings)
+        looks = self.judges.look(image)
+        judged, values = self.judge(shown, t[::2], image[::2], looks.rows(0), [looks.rows(1)])
         loss = partner + judged
         return loss, {mode: loss.item(), **values}
 
@@ -112,7 +107,6 @@ class Objective:
             photo,
             self.judges.look(photo),
             batch.style_looks(self.judges.look),
-            self.painting_maps(batch.styles, rng) if self.critic else [],
             masks_here,
         )
         return loss, {"policy": loss.item(), **{f"policy {name}": value for name, value in values.items()}}
@@ -122,15 +116,6 @@ class Objective:
         if self.style_loss is None:
             raise ValueError("this mode is judged by VGG: it needs its weights (--vgg)")
         return self.style_loss
-
-    @torch.no_grad()
-    def painting_maps(self, styles: Tensor, rng: np.random.Generator) -> list[Tensor]:
-        """What VGG sees in a window of one of each run's styles (b, n, 3, s, s)."""
-        patch, which = self.autoencoder.patch, torch.from_numpy(rng.integers(0, styles.shape[1], len(styles)))
-        rows, columns = (window(side // patch, rng) for side in styles.shape[3:])
-        part = tuple(slice(patch * cells.start, patch * cells.stop) for cells in (rows, columns))
-        chosen = styles[torch.arange(len(styles)), which]
-        return self.judges.features(chosen[:, :, part[0], part[1]])
 
     def decode(self, latent: Tensor, *part: slice) -> Tensor:
         """Clean latents (b, c, h, w), or a part of them by rows and columns -> pictures (b, 3, h', w')."""
@@ -156,28 +141,20 @@ class Objective:
         photo: Tensor,
         content: Look,
         styles: Sequence[Look],
-        paintings: Sequence[Tensor],
         masks: Tensor | None = None,
     ) -> Losses:
         """Pictures (b, 3, h, w) as predicted at t (b), against real pixels: the photo's and the styles'.
 
-        content: the look of the photos (b, 3, h, w); styles and masks as StyleLoss takes them; paintings:
-        maps of some, for the critic. Where no region is, the photo itself is wanted.
+        content: the look of the photos (b, 3, h, w); styles and masks as StyleLoss takes them. Where no
+        region is, the photo itself is wanted.
         """
-        maps = self.judges.features(picture)
-        style, structure = self.judges(maps, styles, content, masks)
+        style, structure = self.judges(picture, styles, content, masks)
         total = self.weights.style * style + self.weights.content * structure
         values = {"style": style.mean().item(), "content": structure.mean().item()}
         if self.lpips is not None:
             distance = lpips_distance(self.lpips, picture, photo)
             total = total + self.weights.lpips * distance
             values["lpips"] = distance.mean().item()
-        if self.critic is not None and (clear := t <= LATEST).any():
-            painted, area = [x[clear] for x in maps], None if masks is None else masks[clear].sum(1)
-            values |= self.critic.learn(painted, paintings, area)
-            unlike = self.critic(painted, area)
-            total = total.index_add(0, clear.nonzero()[:, 0], self.weights.critic * unlike)
-            values["unlike"] = unlike.mean().item()
         # What is predicted out of much noise is a blur, and judged mildly. Out of little, v moves the picture
         # little: without its due weight nothing would be learnt there, and there texture is made.
         signal, noise = levels(t)

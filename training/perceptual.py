@@ -76,11 +76,6 @@ class StyleLoss:
         self.layers = read_layers(read_arrays(path), "vgg", self.TAPS[-1] + 1, path)
         self.shift, self.scale = torch.tensor(SHIFT).view(1, 3, 1, 1), torch.tensor(SCALE).view(1, 3, 1, 1)
 
-    @property
-    def channels(self) -> list[int]:
-        """Of each tap's map."""
-        return [self.layers[i][0].shape[0] for i in self.TAPS]
-
     def features(self, image: Tensor) -> list[Tensor]:
         """Images (b, 3, h, w) in [-1, 1] -> a map (b, c, h', w') for each tap."""
         x, taps = ((image - self.shift) / self.scale).contiguous(memory_format=torch.channels_last), []
@@ -95,23 +90,20 @@ class StyleLoss:
     @torch.no_grad()
     def look(self, image: Tensor) -> Look:
         """Images (b, 3, h, w) in [-1, 1], as something to be compared with."""
-        return self.look_of(self.features(image))
-
-    @torch.no_grad()
-    def look_of(self, maps: Sequence[Tensor]) -> Look:
-        """The same of pictures' maps (b, c, h', w')."""
+        maps = self.features(image)
         return Look([moments(x) for x in maps], normalised(maps[self.STRUCTURE]))
 
     def __call__(
-        self, maps: Sequence[Tensor], styles: Sequence[Look], content: Look, masks: Tensor | None = None
+        self, image: Tensor, styles: Sequence[Look], content: Look, masks: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Maps (b, c, h', w') of pictures -> style distance (b) and structure distance (b).
+        """Images (b, 3, h, w) in [-1, 1] -> style distance (b) and structure distance (b).
 
         styles: of each region, of b pictures each; masks: the regions (b, n, h, w), None for one that is all
         of the picture. Each region's distance counts by its area.
         """
+        maps = self.features(image)
         if masks is None:
-            masks = maps[0].new_ones(len(maps[0]), 1, 1, 1)
+            masks = image.new_ones(len(image), 1, 1, 1)
         area = masks.mean((2, 3))
         regions = [
             self.distance(maps, style, mask) for style, mask in zip(styles, masks.unbind(1), strict=True)

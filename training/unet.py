@@ -19,7 +19,6 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from mast.metrics.lpips import load_lpips
 from training.autoencoder import encoder_components, new_autoencoder, trained_autoencoder
 from training.checkpoint import CONFIG, open_state
-from training.critic import Critic
 from training.images import SHORT_SIDE, large_enough, load_labelled, random_crop, to_tensor
 from training.objective import Losses, Objective, Weights
 from training.pairs import MODES
@@ -100,12 +99,13 @@ def train(
     ema = state["ema"] or {name: value.clone() for name, value in weight_of.items()}
     state |= {"model": weight_of, "ema": ema}
 
-    style_loss = StyleLoss(vgg) if vgg else None
-    critic = Critic(style_loss.channels) if style_loss and weights.critic else None
-    if critic and state.get("critic"):
-        critic.load(state["critic"])
-    distance = load_lpips("alex", lpips) if lpips else None
-    objective = Objective(unet, autoencoder, style_loss, distance, weights, critic)
+    objective = Objective(
+        unet,
+        autoencoder,
+        StyleLoss(vgg) if vgg else None,
+        load_lpips("alex", lpips) if lpips else None,
+        weights,
+    )
     pool = Pool(policy) if policy else None
     suited = large_enough(images, crop_sizes)
     is_painting = np.array(paintings or [False] * len(images))
@@ -139,10 +139,6 @@ def train(
         with halved(half):
             return objective.pairs(mode, crops, rng), len(crops)
 
-    def save_all() -> None:
-        kept = {"critic": critic.state()} if critic else {}
-        save(state | {"optimizer": optimizer.state_dict()} | kept, work / "unet.pt")
-
     with run.begin_at(state["step"]):
         while run.left > 0:
             mode = str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
@@ -155,8 +151,8 @@ def train(
             if state["step"] % REPORT_EVERY == 0:
                 log.print(headline(state, run))
             if state["step"] % SAVE_EVERY == 0:
-                save_all()
-        save_all()
+                save(state | {"optimizer": optimizer.state_dict()}, work / "unet.pt")
+        save(state | {"optimizer": optimizer.state_dict()}, work / "unet.pt")
     log.print(headline(state, run))
     return log.history
 
@@ -205,12 +201,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--style-weight", type=float, default=Weights.style)
     parser.add_argument("--content-weight", type=float, default=Weights.content)
     parser.add_argument("--lpips-weight", type=float, default=1.0)
-    parser.add_argument(
-        "--critic-weight",
-        type=float,
-        default=0.0,
-        help="adds a critic that learns to tell pictures from paintings; it counts so much",
-    )
     parser.add_argument("--size", type=sizes, default=SIZES, help="crop sizes, e.g. 128,160,192 or 256")
     parser.add_argument(
         "--batch", type=int, default=16, help="crops in a batch of the smallest, two a picture"
@@ -239,7 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
             init=args.init,
             vgg=args.vgg,
             lpips=args.lpips,
-            weights=Weights(args.style_weight, args.content_weight, args.lpips_weight, args.critic_weight),
+            weights=Weights(args.style_weight, args.content_weight, args.lpips_weight),
             policy=args.work / "policy.pt" if args.policy else None,
             shares=args.shares,
             crop_sizes=args.size,

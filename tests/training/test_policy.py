@@ -159,30 +159,18 @@ def test_late_moments_are_drawn_most() -> None:
     assert policy.Pool.moment([900, 700], rng) in (0, 1), "where none is late, any will do"
 
 
-def test_a_critic_helps_the_decoder_and_is_kept(
-    runs: Path, images: list[np.ndarray], weights: dict[str, Path], tmp_path: Path
-) -> None:
-    copy_training(runs, tmp_path)
-    given = {"runs": decoder.finished_runs(tmp_path, 8), "vgg": weights["vgg"], "size": 64, "batch": 4}
-    for steps in (2, 1):
-        history = decoder.train(images, tmp_path, Run(steps=steps), **given)
-        assert len(history["unlike"]) == steps and np.isfinite(history["unlike"]).all()
-    kept = load(tmp_path / "decoder.pt")["critic"]["optimizer"]["state"]
-    assert {int(state["step"]) for state in kept.values()} == {3}
-
-
 def test_a_decoder_is_trained_on_what_runs_leave(
     runs: Path, images: list[np.ndarray], tmp_path: Path
 ) -> None:
     copy_training(runs, tmp_path)
-    finished = decoder.finished_runs(tmp_path, 8)
-    assert len(finished) == 6 and finished[0]["final"].shape == (16, 8, 8)
-    history = decoder.train(images, tmp_path, Run(steps=2), runs=finished, size=64, batch=4)
+    latents = decoder.finished_latents(tmp_path, 8)
+    assert len(latents) == 6 and latents[0].shape == (16, 8, 8)
+    history = decoder.train(images, tmp_path, Run(steps=2), runs=latents, size=64, batch=4)
     assert np.isfinite(history["border"] + history["repetition"]).all()
     if cpu_runs_bfloat16():
         copy_training(runs, tmp_path)
-        halved = decoder.train(images, tmp_path, Run(steps=2), runs=finished, size=64, batch=4, half=True)
+        halved = decoder.train(images, tmp_path, Run(steps=2), runs=latents, size=64, batch=4, half=True)
         for name, values in history.items():
             assert halved[name] == pytest.approx(values, rel=0.05), name
     with pytest.raises(ValueError, match="make larger ones"):
-        decoder.finished_runs(tmp_path, 16)
+        decoder.finished_latents(tmp_path, 16)

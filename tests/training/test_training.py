@@ -41,20 +41,19 @@ def test_judges_are_arrays_or_an_error_that_helps(weights: dict[str, Path], tmp_
 def test_style_and_structure(weights: dict[str, Path]) -> None:
     image = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)) * 2 - 1
     judge = StyleLoss(weights["vgg"])
-    own, maps = judge.look(image), judge.features(image)
-    assert [x.shape[1] for x in maps] == judge.channels
-    style, content = judge(maps, [own], own)
+    own = judge.look(image)
+    style, content = judge(image, [own], own)
     assert style.shape == content.shape == (2,) and style.max() < 1e-9 and not content.any()
-    flat, _ = judge(maps, [judge.look(torch.zeros_like(image))], own)
+    flat, _ = judge(image, [judge.look(torch.zeros_like(image))], own)
     assert (flat <= StyleLoss.LIMIT + 1e-5).all()
     other = judge.look(image.roll(1, 0) * 0.3)
-    plain, _ = judge(maps, [other], own)
-    whole, _ = judge(maps, [other], own, torch.ones(2, 1, 64, 64))
+    plain, _ = judge(image, [other], own)
+    whole, _ = judge(image, [other], own, torch.ones(2, 1, 64, 64))
     torch.testing.assert_close(whole, plain)
     joined = Look.join([judge.look(image[:1]), judge.look(image[1:])])
     torch.testing.assert_close(own.rows(1).structure, own.structure[1:])
     for a, b in ((joined, own), (Look.join([own.rows(0), own.rows(1)]), own)):
-        torch.testing.assert_close(judge(maps, [other], a), judge(maps, [other], b), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(judge(image, [other], a), judge(image, [other], b), atol=1e-5, rtol=1e-4)
 
 
 def test_a_region_is_judged_by_itself(weights: dict[str, Path]) -> None:
@@ -67,9 +66,8 @@ def test_a_region_is_judged_by_itself(weights: dict[str, Path]) -> None:
     masks = torch.cat([left, 1 - left], 1)
     joined, judge = torch.where(left > 0, a, b), StyleLoss(weights["vgg"])
     looks = [judge.look(a), judge.look(b)]
-    maps = judge.features(joined)
-    right_way, _ = judge(maps, looks, looks[0], masks)
-    wrong_way, _ = judge(maps, looks[::-1], looks[0], masks)
+    right_way, _ = judge(joined, looks, looks[0], masks)
+    wrong_way, _ = judge(joined, looks[::-1], looks[0], masks)
     assert right_way < 0.3 * wrong_way
     features = torch.randn(1, 4, 6, 6)
     weight = torch.zeros(1, 6, 6)
