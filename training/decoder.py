@@ -7,10 +7,10 @@ Goes on from WORK/decoder.pt if there is one. Saves it every 500 steps, on SIGTE
 The encoder is never touched, so the U-Net and the decoder can be trained in any order.
 
 With --runs half of a batch is latents as MAST's runs leave them (WORK/policy.pt). For those no right picture
-exists. Four things are asked for: at the borders of cells no step beyond the slope around it that the
-inside of cells does not have; steps of one size at all places in the cell, among flat windows as among busy
-ones, so that a faint grid in a flat area counts, too (asked of pictures as well); no pattern that repeats
-from cell to cell; and otherwise the picture that the decoder made of them when the training began.
+exists. Four things are asked for: at the borders of cells steps, beyond the slope around them, as large as
+inside of cells; steps of one size at all places in the cell, among flat windows as among busy ones, so that
+a faint grid in a flat area counts, too (asked of pictures as well); no pattern that repeats from cell to
+cell; and otherwise the picture that the decoder made of them when the training began.
 """
 
 import argparse
@@ -188,7 +188,8 @@ class PaintedLoss:
                 before = self.before.decode(latents).float()
         steps, pattern = border_steps(picture), repetition(picture)
         inside = steps[1:6].mean().detach()
-        excess = F.relu(steps[7] - inside) + 0.5 * F.relu(steps[6] - inside) + 0.5 * F.relu(steps[0] - inside)
+        apart = (steps[[7, 6, 0]] - inside).abs()  # smoother than the inside is a trace of the grid, too
+        excess = apart[0] + 0.5 * apart[1] + 0.5 * apart[2]
         coarse = F.avg_pool2d(picture - before, 9, 1).abs().mean()
         kept = 0.3 * F.l1_loss(picture, before) + coarse
         uneven = unevenness(picture)
